@@ -1,0 +1,3 @@
+//! The `.r3` file (being written).
+pub mod chunk;
+pub mod model;

@@ -1,0 +1,2 @@
+//! r3-replay
+fn main() {}
