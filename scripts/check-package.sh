@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# Checks that an unpacked package runs where it is promised to run, and that the preloaded library
+# takes nothing along and shows nothing but what it hooks.
+#
+#   scripts/check-package.sh FOLDER      with bin/ and lib/libr3.so
+set -euo pipefail
+# shellcheck source=scripts/lib.sh
+. "$(dirname "$0")/lib.sh"
+
+[ $# = 1 ] || die "usage: $0 FOLDER"
+tree=$(cd "$1" && pwd)
+library=$tree/lib/libr3.so
+bad=0
+fail() {
+    printf 'FAILED: %s\n' "$*" >&2
+    bad=$((bad + 1))
+}
+
+# glibc FILE: the newest version of glibc's symbols that FILE asks for.
+glibc() { readelf -W --version-info "$1" | grep -o 'GLIBC_[0-9.]*' | sed 's/GLIBC_//' | sort -Vu | tail -n1; }
+# at_most FILE VERSION
+at_most() {
+    local needs
+    needs=$(glibc "$1")
+    say "${1#"$tree"/}: glibc $needs (at most $2), $(stat -c %s "$1") bytes"
+    [ "$(printf '%s\n' "$needs" "$2" | sort -V | tail -n1)" = "$2" ] || fail "${1#"$tree"/} needs glibc $needs"
+}
+needed() { readelf -dW "$1" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p'; }
+
+# libr3.so enters programs of old clusters (RHEL 8: 2.28); the programs run on Ubuntu 22.04 (2.35) and RHEL 9 (2.34).
+at_most "$library" 2.28
+for program in "$tree"/bin/*; do
+    at_most "$program" 2.34
+done
+
+for file in "$library" "$tree"/bin/*; do
+    for name in $(needed "$file"); do
+        case $name in
+        libc.so.6 | libm.so.6 | libdl.so.2 | libpthread.so.0 | librt.so.1 | ld-linux-x86-64.so.2 | libgcc_s.so.1) ;;
+        *) fail "${file#"$tree"/} needs $name" ;;
+        esac
+    done
+    ! readelf -dW "$file" | grep -Eq '\((RPATH|RUNPATH|TEXTREL)\)' || fail "${file#"$tree"/} has RPATH, RUNPATH or TEXTREL"
+    ! readelf -lW "$file" | grep -q 'GNU_STACK.*RWE' || fail "${file#"$tree"/} asks for an executable stack"
+done
+
+# Undefined symbols come from glibc (or libgcc_s) by version, or are weak and checked for at run time.
+undefined=$(readelf -W --dyn-syms "$library" | awk '$7 == "UND" && $8 != "" && $5 != "WEAK" && $8 !~ /@(GLIBC|GCC)_/ { print $8 }')
+[ -z "$undefined" ] || fail "lib/libr3.so leaves undefined: $(echo "$undefined" | tr '\n' ' ')"
+
+# What it exports takes precedence in every process it is loaded into: hooks only.
+exported=$(readelf -W --dyn-syms "$library" | awk '$7 != "UND" && ($5 == "GLOBAL" || $5 == "WEAK") && $8 != "" { print $8 }' | sed 's/@.*//' | sort -u)
+strange=$(echo "$exported" | grep -Ev '^(cu[A-Z][A-Za-z0-9_]*|nvrtc[A-Z][A-Za-z0-9_]*|dlsym|dlvsym|r3_[a-z0-9_]*)$' || true)
+[ -z "$strange" ] || fail "lib/libr3.so exports: $(echo "$strange" | tr '\n' ' ')"
+say "lib/libr3.so: $(echo "$exported" | grep -c . || true) exported symbols, NEEDED $(needed "$library" | tr '\n' ' ')"
+
+# It runs, in an empty environment and from here; and it leaves a program that has no CUDA alone.
+here=$(mktemp -d)
+trap 'rm -rf "$here"' EXIT
+cd "$here"
+for program in "$tree"/bin/*; do
+    env -i "$program" --version || fail "${program#"$tree"/} --version: exit code $?"
+done
+if output=$(env -i LD_PRELOAD="$library" /bin/sh -c 'exec /bin/echo ok' 2>&1) && [ "$output" = ok ]; then :; else
+    fail "a program without CUDA does not run as before under lib/libr3.so: $output"
+fi
+[ -z "$(ls -A "$here")" ] || fail "a program without CUDA left files: $(ls -A "$here")"
+
+[ $bad = 0 ] || die "$bad checks of the package failed"
+say "package checks passed"

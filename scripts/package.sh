@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# Makes dist/r3-<version>-x86_64-linux.tar.xz: libr3.so, the programs, their licences. It runs on
+# Ubuntu 22.04+, RHEL 9+ and alike without Rust or LLVM; libr3.so itself down to glibc 2.28.
+#
+#   scripts/package.sh            build, check, pack
+#
+# Built twice from one commit (same Rust, same pins) the file is the same, byte for byte.
+set -euo pipefail
+# shellcheck source=scripts/lib.sh
+. "$(dirname "$0")/lib.sh"
+cd "$root"
+
+"$root/scripts/setup.sh" --package
+
+version=$(version)
+name=r3-$version-x86_64-linux
+target=x86_64-unknown-linux-gnu
+glibc=2.28
+dist=$root/dist
+tree=$dist/$name
+build=${CARGO_TARGET_DIR:-$root/target}
+
+if [ -z "${SOURCE_DATE_EPOCH:-}" ]; then
+    SOURCE_DATE_EPOCH=$(git log -1 --format=%ct 2>/dev/null || stat -c %Y Cargo.toml)
+fi
+export SOURCE_DATE_EPOCH
+
+# zig's linker knows the symbols of every glibc, so that no old machine is needed to build on.
+# Paths of this machine stay out of the files: they would change them from one machine to the next.
+export CARGO_ZIGBUILD_ZIG_PATH=$tools/package/ziglang/zig
+cargo_home=${CARGO_HOME:-$HOME/.cargo}
+export RUSTFLAGS="--remap-path-prefix=$root=/r3 --remap-path-prefix=$cargo_home=/cargo"
+export CFLAGS="-ffile-prefix-map=$root=/r3 -ffile-prefix-map=$cargo_home=/cargo"
+
+# Apart, so that no feature that the programs want of a shared crate enters the preloaded library.
+for package in r3-intercept r3-replay; do
+    step "building $package for glibc $glibc"
+    cargo zigbuild --release --locked --target "$target.$glibc" --package "$package"
+done
+
+step "packing $name"
+rm -rf "$tree"
+mkdir -p "$tree/bin" "$tree/lib"
+strip --strip-all -o "$tree/bin/r3-replay" "$build/$target/release/r3-replay"
+strip --strip-unneeded -o "$tree/lib/libr3.so" "$build/$target/release/libr3.so"
+chmod 755 "$tree/bin/r3-replay" "$tree/lib/libr3.so"
+cp README.md LICENSE-MIT LICENSE-APACHE "$tree/"
+cp -r docs "$tree/docs"
+scripts/licenses.py r3-intercept r3-replay \
+    --with "LLVM libunwind=$tools/package/ziglang/lib/libunwind/LICENSE.TXT" >"$tree/THIRD-PARTY-LICENSES"
+
+step "checking"
+scripts/check-package.sh "$tree"
+
+archive=$dist/$name.tar.xz
+chmod -R u+rwX,go+rX,go-w "$tree"
+tar --sort=name --format=gnu --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" \
+    -C "$dist" -cf - "$name" | xz -9 -T1 >"$archive.part"
+mv "$archive.part" "$archive"
+say
+say "$(du -h --apparent-size "$archive" | cut -f1)  dist/$name.tar.xz"
+say "sha256 $(sha256sum "$archive" | cut -d' ' -f1)"

