@@ -52,6 +52,9 @@ undefined=$(readelf -W --dyn-syms "$library" | awk '$7 == "UND" && $8 != "" && $
 exported=$(readelf -W --dyn-syms "$library" | awk '$7 != "UND" && ($5 == "GLOBAL" || $5 == "WEAK") && $8 != "" { print $8 }' | sed 's/@.*//' | sort -u)
 strange=$(echo "$exported" | grep -Ev '^(cu[A-Z][A-Za-z0-9_]*|nvrtc[A-Z][A-Za-z0-9_]*|dlsym|dlvsym|r3_[a-z0-9_]*)$' || true)
 [ -z "$strange" ] || fail "lib/libr3.so exports: $(echo "$strange" | tr '\n' ' ')"
+for hook in dlsym dlvsym cuGetProcAddress_v2 cuLaunchKernel; do
+    echo "$exported" | grep -qx "$hook" || fail "lib/libr3.so does not export $hook: it would record nothing"
+done
 say "lib/libr3.so: $(echo "$exported" | grep -c . || true) exported symbols, NEEDED $(needed "$library" | tr '\n' ' ')"
 
 # It runs, in an empty environment and from here; and it leaves a program that has no CUDA alone.
@@ -59,7 +62,7 @@ here=$(mktemp -d)
 trap 'rm -rf "$here"' EXIT
 cd "$here"
 for program in "$tree"/bin/*; do
-    env -i "$program" --version || fail "${program#"$tree"/} --version: exit code $?"
+    [ -n "$(env -i "$program" --version)" ] || fail "${program#"$tree"/} --version says nothing"
 done
 if output=$(env -i LD_PRELOAD="$library" /bin/sh -c 'exec /bin/echo ok' 2>&1) && [ "$output" = ok ]; then :; else
     fail "a program without CUDA does not run as before under lib/libr3.so: $output"

@@ -6,7 +6,8 @@
 Follows the normal dependencies of the packages for x86-64 Linux (build scripts and procedural
 macros are not linked, so they are left out) and prints the licence files that each crate carries,
 those of Rust's standard library, and those given by --with. Fails when a crate brings no licence
-text and its licence is not one whose text is known here.
+text and its licence is not one whose text is known here. With --list, prints only the names of the
+linked crates.
 """
 
 import argparse
@@ -44,7 +45,7 @@ def linked(meta, names):
             macro = any("proc-macro" in target["kind"] for target in packages[dependency["pkg"]]["targets"])
             if normal and not macro:
                 todo.append(dependency["pkg"])
-    return [packages[package] for package in seen if packages[package]["source"] is not None]
+    return [packages[package] for package in seen if packages[package]["name"] not in names]
 
 
 def licence_files(folder):
@@ -66,15 +67,21 @@ def main():
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("packages", nargs="+")
     arguments.add_argument("--with", dest="extra", action="append", default=[], metavar="NAME=FILE")
+    arguments.add_argument("--list", action="store_true")
     arguments = arguments.parse_args()
     names = arguments.packages
+    crates = sorted(linked(metadata(), names), key=lambda crate: (crate["name"], crate["version"]))
+    if arguments.list:
+        print("\n".join(crate["name"] for crate in crates))
+        return
+    crates = [crate for crate in crates if crate["source"] is not None]
     root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
     own = {"MIT": read(os.path.join(root, "LICENSE-MIT")), "Apache-2.0": read(os.path.join(root, "LICENSE-APACHE"))}
     own_mit_terms = own["MIT"].split("\n\n", 2)[2]
 
     texts = {}  # text -> the crates that carry it: the same Apache licence comes a hundred times
     rows, problems = [], []
-    for package in sorted(linked(metadata(), names), key=lambda p: (p["name"], p["version"])):
+    for package in crates:
         title = f"{package['name']} {package['version']}"
         licence = package["license"] or "see its licence file"
         rows.append(f"  {title:<32} {licence}")

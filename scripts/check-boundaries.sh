@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# Checks which crates each part of R3 links: the boundaries that ARCHITECTURE.md names.
+set -euo pipefail
+# shellcheck source=scripts/lib.sh
+. "$(dirname "$0")/lib.sh"
+cd "$root"
+bad=0
+
+# linked PACKAGE: all crates that are linked with PACKAGE on x86-64 Linux, without macros.
+linked() {
+    scripts/licenses.py --list "$1"
+}
+
+# libr3.so enters other people's processes: every crate in it was decided on, one by one.
+allowed="bincode cfg-if cpp_demangle ctor libc libloading link-section lz4_flex memchr memmap2 object
+    r3-archive r3-image r3-options regex-lite serde serde_core thiserror unty xxhash-rust zstd zstd-safe zstd-sys"
+for crate in $(linked r3-intercept); do
+    case " $(echo "$allowed" | xargs) " in
+    *" $crate "*) ;;
+    *)
+        say "libr3.so would link $crate: give the reason in docs/dependencies.md and add it to the list in $0, or do without"
+        bad=1
+        ;;
+    esac
+done
+
+# without PACKAGE CRATE…: the parts that can be used alone stay alone.
+without() {
+    local package=$1 crates crate
+    shift
+    crates=$(linked "$package")
+    for crate in "$@"; do
+        if echo "$crates" | grep -qx "$crate"; then
+            say "$package links $crate"
+            bad=1
+        fi
+    done
+}
+without r3-archive r3-image r3-options r3-replay cudarc object
+without r3-image r3-archive r3-options r3-replay cudarc
+without r3-options r3-archive r3-image r3-replay cudarc
+
+[ $bad = 0 ] || die "a boundary between the crates is broken"

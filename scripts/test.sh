@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# Sets up and runs every check: format, scripts, dependencies, lints, documentation, tests.
+# No GPU and no CUDA is needed. CI runs exactly this.
+#
+#   scripts/test.sh               everything
+#   scripts/test.sh FILTER…       only the tests that match (given to cargo nextest)
+set -euo pipefail
+# shellcheck source=scripts/lib.sh
+. "$(dirname "$0")/lib.sh"
+cd "$root"
+
+"$root/scripts/setup.sh"
+
+# nextest [FILTER…]: the end-to-end tests use the programs as they are built, so these come first.
+nextest() {
+    step "tests"
+    cargo build --locked --workspace
+    cargo nextest run --locked --workspace "$@"
+}
+if [ $# -gt 0 ]; then
+    nextest "$@"
+    exit
+fi
+
+step "format"
+cargo fmt --all --check
+
+step "scripts"
+if have shellcheck; then
+    git ls-files -z -- '*.sh' .ci/run | xargs -0 shellcheck --external-sources
+else
+    say "shellcheck is not installed: skipped"
+fi
+
+step "dependencies: licences, sources, boundaries"
+cargo deny --log-level error check bans licenses sources
+scripts/check-boundaries.sh
+
+# Each version of Rust brings new lints: they are errors for the version that R3 is developed with.
+deny="-D warnings"
+rustc --version | grep -q '^rustc 1\.95\.' || deny=
+[ -n "$deny" ] || say "$(rustc --version) is not 1.95: warnings are shown, but are no errors"
+
+step "lints"
+# shellcheck disable=SC2086  # one word or several, or none
+cargo clippy --locked --workspace --all-targets -- $deny
+
+step "documentation"
+RUSTDOCFLAGS=$deny cargo doc --locked --workspace --no-deps
+cargo test --locked --workspace --doc --quiet
+
+nextest
