@@ -8,7 +8,7 @@ bad=0
 
 # linked PACKAGE: all crates that are linked with PACKAGE on x86-64 Linux, without macros.
 linked() {
-    scripts/licenses.py --list "$1"
+    scripts/crates.py linked "$1"
 }
 
 # libr3.so enters other people's processes: every crate in it was decided on, one by one.
@@ -39,5 +39,13 @@ without() {
 without r3-archive r3-image r3-options r3-replay cudarc object
 without r3-image r3-archive r3-options r3-replay cudarc
 without r3-options r3-archive r3-image r3-replay cudarc
+
+# Whoever adds a dependency says why.
+for crate in $(scripts/crates.py direct); do
+    grep -q "^| $crate\b" docs/dependencies.md || {
+        say "$crate is not in docs/dependencies.md: say why it is used, and instead of what"
+        bad=1
+    }
+done
 
 [ $bad = 0 ] || die "a boundary between the crates is broken"

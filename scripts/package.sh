@@ -46,7 +46,7 @@ strip --strip-unneeded -o "$tree/lib/libr3.so" "$build/$target/release/libr3.so"
 chmod 755 "$tree/bin/r3-replay" "$tree/lib/libr3.so"
 cp README.md LICENSE-MIT LICENSE-APACHE "$tree/"
 cp -r docs "$tree/docs"
-scripts/licenses.py r3-intercept r3-replay \
+scripts/crates.py licenses r3-intercept r3-replay \
     --with "LLVM libunwind=$tools/package/ziglang/lib/libunwind/LICENSE.TXT" >"$tree/THIRD-PARTY-LICENSES"
 
 step "checking"

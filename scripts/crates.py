@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Prints the licences of everything that is linked into the given packages of this workspace.
+"""What this workspace links, read from `cargo metadata`.
 
-    scripts/licenses.py r3-intercept r3-replay [--with "LLVM libunwind=FILE"] > THIRD-PARTY-LICENSES
+    scripts/crates.py direct                       crates that this workspace names as dependencies
+    scripts/crates.py linked PACKAGE…              crates that are linked into these packages
+    scripts/crates.py licenses PACKAGE… [--with "LLVM libunwind=FILE"]
+                                                   the licences of all that, for a package
 
-Follows the normal dependencies of the packages for x86-64 Linux (build scripts and procedural
-macros are not linked, so they are left out) and prints the licence files that each crate carries,
-those of Rust's standard library, and those given by --with. Fails when a crate brings no licence
-text and its licence is not one whose text is known here. With --list, prints only the names of the
-linked crates.
+Linked are the normal dependencies for x86-64 Linux; build scripts and procedural macros are not.
+Licences are the files that the crates carry, those of Rust's standard library, and those given by
+--with. A crate without a text, whose licence is not one whose text is known here, is an error.
 """
 
 import argparse
@@ -48,6 +49,14 @@ def linked(meta, names):
     return [packages[package] for package in seen if packages[package]["name"] not in names]
 
 
+def direct(meta):
+    """The names of all crates that packages of this workspace depend on, tests included."""
+    members = set(meta["workspace_members"])
+    own = {package["name"] for package in meta["packages"] if package["id"] in members}
+    named = {d["name"] for package in meta["packages"] if package["id"] in members for d in package["dependencies"]}
+    return sorted(named - own)
+
+
 def licence_files(folder):
     """Licence files of a crate and of the C sources that it carries."""
     found = []
@@ -63,18 +72,7 @@ def read(path):
         return file.read().strip("\n")
 
 
-def main():
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("packages", nargs="+")
-    arguments.add_argument("--with", dest="extra", action="append", default=[], metavar="NAME=FILE")
-    arguments.add_argument("--list", action="store_true")
-    arguments = arguments.parse_args()
-    names = arguments.packages
-    crates = sorted(linked(metadata(), names), key=lambda crate: (crate["name"], crate["version"]))
-    if arguments.list:
-        print("\n".join(crate["name"] for crate in crates))
-        return
-    crates = [crate for crate in crates if crate["source"] is not None]
+def licenses(crates, extra):
     root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
     own = {"MIT": read(os.path.join(root, "LICENSE-MIT")), "Apache-2.0": read(os.path.join(root, "LICENSE-APACHE"))}
     own_mit_terms = own["MIT"].split("\n\n", 2)[2]
@@ -110,18 +108,37 @@ def main():
         text = read(os.path.join(rust, f"{licence}.txt"))
         texts.setdefault(text, []).append(f"Rust standard library, {licence}.txt")
     rows.append(f"  {'Rust standard library':<32} MIT OR Apache-2.0, parts under the other licences below")
-    for extra in arguments.extra:
-        name, file = extra.split("=", 1)
+    for item in extra:
+        name, file = item.split("=", 1)
         rows.append(f"  {name:<32} {os.path.basename(file)}")
         texts.setdefault(read(file), []).append(f"{name}, {os.path.basename(file)}")
 
-    print(f"R3 ({', '.join(names)}) contains the following third-party software.\n")
+    print("R3 contains the following third-party software.\n")
     print("\n".join(rows))
     for text in sorted(texts, key=lambda text: texts[text][0]):
         print("\n" + "=" * 100)
         print("\n".join(texts[text]))
         print("=" * 100 + "\n")
         print(text)
+
+
+def main():
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("what", choices=["direct", "linked", "licenses"])
+    arguments.add_argument("packages", nargs="*")
+    arguments.add_argument("--with", dest="extra", action="append", default=[], metavar="NAME=FILE")
+    arguments = arguments.parse_args()
+    meta = metadata()
+    if arguments.what == "direct":
+        print("\n".join(direct(meta)))
+        return
+    if not arguments.packages:
+        sys.exit("error: name the packages")
+    crates = sorted(linked(meta, arguments.packages), key=lambda crate: (crate["name"], crate["version"]))
+    if arguments.what == "linked":
+        print("\n".join(crate["name"] for crate in crates))
+    else:
+        licenses([crate for crate in crates if crate["source"] is not None], arguments.extra)
 
 
 main()
