@@ -1,1 +1,41 @@
-//! (being written)
+//! CUDA device-code containers: fatbin, cubin and PTX text.
+//!
+//! Bytes flow in, [`Image`] comes out. What is known of its kernels ([`KernelInfo`]) and variables
+//! ([`Variable`]) is read from the code when it is first asked for.
+//!
+//! The way of the data is the order of the modules: [`memory`] copies an image out of a process
+//! that hands it to the driver, [`image`] decides what it is, [`fatbin`] walks containers,
+//! [`compression`] unpacks entries, [`cubin`] and [`ptx`] read what the code declares into the
+//! types of [`kernel`], and [`problem`] says what was not understood on the way.
+//!
+//! # Invariants
+//!
+//! - Images are hostile. No input makes this crate panic, recurse without bound, or allocate from
+//!   a length that the bytes do not back.
+//! - Unknown is not wrong. An unknown entry, attribute or section is kept as it is and reported as
+//!   a [`Problem`]; everything else of the image is still read.
+//! - Names are mangled names, as the driver takes them.
+
+mod bytes;
+
+pub mod memory;
+
+pub mod image;
+
+pub mod fatbin;
+
+pub mod compression;
+
+pub mod cubin;
+
+pub mod ptx;
+
+pub mod kernel;
+
+pub mod problem;
+
+pub use compression::{Compression, PayloadError};
+pub use image::{CodeForm, CodeFormSummary, Entry, Image, ImageKind};
+pub use kernel::{KernelInfo, Param, Space, Variable};
+pub use memory::{ImageError, copy_image};
+pub use problem::{Problem, ProblemKind};
