@@ -1,12 +1,12 @@
 //! Chunks: the unit in which memory is hashed, compressed and stored once.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Length of a chunk in bytes. The last chunk of a blob or region may be shorter.
 pub const CHUNK_SIZE: usize = 64 * 1024;
 
 /// Identity of a chunk: the 128-bit xxh3 of its raw bytes, little endian.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ChunkId(pub [u8; 16]);
 
 impl ChunkId {
@@ -16,9 +16,39 @@ impl ChunkId {
     }
 }
 
-impl std::fmt::Debug for ChunkId {
+impl std::fmt::Display for ChunkId {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{:032x}", u128::from_le_bytes(self.0))
+    }
+}
+
+impl std::fmt::Debug for ChunkId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
+}
+
+/// As one number of 128 bits in the file, which takes 16 bytes and one step rather than 16, and
+/// as hexadecimal digits in JSON.
+impl Serialize for ChunkId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if serializer.is_human_readable() {
+            serializer.collect_str(self)
+        } else {
+            serializer.serialize_u128(u128::from_le_bytes(self.0))
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for ChunkId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let number = if deserializer.is_human_readable() {
+            let digits = String::deserialize(deserializer)?;
+            u128::from_str_radix(&digits, 16).map_err(serde::de::Error::custom)?
+        } else {
+            u128::deserialize(deserializer)?
+        };
+        Ok(Self(number.to_le_bytes()))
     }
 }
 
@@ -108,7 +138,29 @@ impl ChunkList {
                     ids
                 }
             };
-            ids.iter().enumerate().map(move |(i, id)| (first.saturating_add(i as u64), *id))
+            ids.iter()
+                .enumerate()
+                .map(move |(i, id)| (first.saturating_add(i as u64), *id))
+        })
+    }
+
+    /// All chunks from `start` on, zeros one by one: for walking a bounded range.
+    pub fn iter_from(&self, start: u64) -> impl Iterator<Item = ChunkRef> + '_ {
+        let mut skip = start;
+        self.runs.iter().flat_map(move |run| {
+            let len = match run {
+                ChunkRun::Zero(count) => *count,
+                ChunkRun::Data(ids) => ids.len() as u64,
+            };
+            let from = skip.min(len);
+            skip -= from;
+            (from..len).map(move |at| match run {
+                ChunkRun::Zero(_) => ChunkRef::Zero,
+                ChunkRun::Data(ids) => usize::try_from(at)
+                    .ok()
+                    .and_then(|at| ids.get(at))
+                    .map_or(ChunkRef::Zero, |id| ChunkRef::Data(*id)),
+            })
         })
     }
 

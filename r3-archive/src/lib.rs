@@ -1,3 +1,15 @@
-//! The `.r3` file (being written).
+//! The `.r3` file.
 pub mod chunk;
+mod codec;
+mod compress;
+pub mod format;
+pub mod index;
 pub mod model;
+mod read;
+mod write;
+
+pub use codec::Record;
+pub use read::{
+    Archive, DamagedBlock, DroppedLaunch, Limits, MAX_NAMED, ReadError, Salvage, SalvageReason,
+};
+pub use write::{ArchiveWriter, Ticket, WriteError, WriterOptions};

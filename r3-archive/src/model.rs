@@ -338,6 +338,17 @@ pub struct LaunchRecord {
     pub notes: Vec<String>,
 }
 
+impl LaunchRecord {
+    /// The changes of one region.
+    pub fn changes_of(&self, region: usize) -> &[ChunkChange] {
+        let changes = &self.after.changes;
+        let start = changes.partition_point(|change| (change.region as usize) < region);
+        let rest = changes.get(start..).unwrap_or_default();
+        let len = rest.partition_point(|change| change.region as usize == region);
+        rest.get(..len).unwrap_or_default()
+    }
+}
+
 /// How often a kernel was launched with one shape.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShapeCount {
