@@ -10,51 +10,64 @@ import time
 import traceback
 
 from .capture import write_table
+from .document import write_document
 from .report import Report
 from .session import ROOT, Session, Unavailable, sample_table
 
-STAGES = ["proc-address", "samples", "frameworks", "aslr", "overhead", "gigabyte", "sigkill"]
-EXTRA = ["capture"]
+# Each with the seconds that it may take, so that a hang in one leaves time for the others.
+STAGES = {"proc-address": 60, "samples": 150, "frameworks": 150, "aslr": 60, "overhead": 110, "gigabyte": 90, "sigkill": 100}
+EXTRA = {"capture": 240}
+LIMITS = STAGES | EXTRA
 
 
-def describe(session):
+def describe(session, report):
     """What this machine is, in a few lines."""
-    for command in (["nvidia-smi", "--query-gpu=name,driver_version,memory.total,clocks.sm,temperature.gpu,power.draw",
-                     "--format=csv,noheader"], ["uname", "-sr"], ["ldd", "--version"], ["nvcc", "--version"]):
+    machine = {}
+    for name, command, line in (
+            ("gpu", ["nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader"], 0),
+            ("state", ["nvidia-smi", "--query-gpu=clocks.sm,clocks.mem,temperature.gpu,power.draw", "--format=csv,noheader"], 0),
+            ("kernel", ["uname", "-sr"], 0), ("libc", ["ldd", "--version"], 0), ("compiler", ["nvcc", "--version"], -1)):
         outcome = session.run(command, limit=20, log="machine")
         lines = outcome.stdout.decode(errors="replace").strip().splitlines()
-        pick = lines[-1 if command[0] == "nvcc" else 0] if lines else outcome.why()
-        print(f"  {command[0]:12} {pick}")
+        machine[name] = lines[line] if lines else outcome.why()
     try:
-        replay = session.run([session.replay, "--version"], limit=20, log="machine")
-        print(f"  {'r3-replay':12} {(replay.stdout or replay.stderr).decode(errors='replace').strip()[:100]}  {session.home()}")
+        asked = session.run([session.replay, "--version"], limit=20, log="machine")
+        machine["r3"] = (asked.stdout or asked.stderr).decode(errors="replace").strip()[:100] or asked.why()
     except Unavailable as missing:
-        print(f"  {'r3':12} {missing}")
+        machine["r3"] = str(missing)
+    for name, value in machine.items():
+        print(f"  {name:10}{value}")
+    report.write({"stage": "machine", **machine})
 
 
 def main():
     parser = argparse.ArgumentParser(prog="record-replay.sh", description=__doc__)
-    parser.add_argument("stages", nargs="*", default=["all"], help=f"all, or some of: {', '.join(STAGES + EXTRA)}")
+    parser.add_argument("stages", nargs="*", default=["all"], help=f"all, or some of: {', '.join(LIMITS)}")
     parser.add_argument("--out", default=ROOT / "dist" / "gpu-results",
                         help="results.jsonl and logs.tar.gz go here (default: dist/gpu-results)")
     parser.add_argument("--work", help="scratch folder (default: a new one, removed at the end)")
     parser.add_argument("--deadline", type=float, default=570, help="seconds for everything (default: %(default)s)")
     parser.add_argument("--table", action="store_true", help="only rewrite the table of capture-samples/README.md")
+    parser.add_argument("--document", metavar="RESULTS", help="only put a results.jsonl into docs/gpu-results.md")
     arguments = parser.parse_args()
     stages = [stage for name in arguments.stages for stage in (STAGES if name == "all" else [name])]
-    unknown = sorted(set(stages) - set(STAGES + EXTRA))
+    unknown = sorted(set(stages) - set(LIMITS))
     if unknown:
-        parser.error(f"no such stage: {', '.join(unknown)} (there are: all, {', '.join(STAGES + EXTRA)})")
+        parser.error(f"no such stage: {', '.join(unknown)} (there are: all, {', '.join(LIMITS)})")
 
     if arguments.table:
         write_table(sample_table())
         return 0
+    if arguments.document:
+        write_document(arguments.document)
+        return 0
     work = arguments.work or tempfile.mkdtemp(prefix="r3-gpu-")
     session = Session(arguments.out, work, arguments.deadline)
     report = Report(session)
-    describe(session)
+    describe(session, report)
     for stage in dict.fromkeys(stages):
         began = time.monotonic()
+        session.allow(LIMITS[stage])
         print(f"\n=== {stage}", flush=True)
         try:
             importlib.import_module("." + stage.replace("-", "_"), __package__).run(session, report)

@@ -23,7 +23,7 @@ def run(session, report):
         raise Unavailable("no python3 on the PATH")
 
     def one(name):
-        return compare(session, name, [python, SAMPLES / "python" / f"{name}.py"], folder="frameworks", limit=100,
+        return compare(session, name, [python, SAMPLES / "python" / f"{name}.py"], folder="frameworks", limit=60,
                        noise=True, env=SCRIPTS[name])
 
     with ThreadPoolExecutor(len(SCRIPTS)) as pool:

@@ -70,14 +70,16 @@ def run(session, report):
                f"{len(unexported)} of {sum(row[3] == '0' for row in rows)}; names: {len({row[0] for row in unexported})}")
     aliases = sorted({row[5] for row in rows if "|" in row[5]})
     report.add("proc-address", "addresses with several names", None, f"{len(aliases)}")
-    answers = defaultdict(list)
+    outside, answers = defaultdict(list), defaultdict(list)
+    for name, version, flags, _, _, owner in unexported:
+        outside[(name, owner)].append(f"{version}:{flags}")
     for name, version, flags, code, _, owner in rows:
         if code == "0" and owner != name and not SUFFIX.search(name).group(0) and not owner.startswith("UNEXPORTED"):
             answers[(name, owner)].append(f"{version}:{flags}")
     other = Counter((row[3], row[4]) for row in rows if row[3] != "0" or row[4] != "0")
     lists = {
-        "answers outside the exports (name version flags -> where)":
-            [f"{row[0]} {row[1]} {row[2]} -> {row[5]}" for row in unexported],
+        "answers outside the exports (version:flags)":
+            [f"{name} -> {owner}: {' '.join(where)}" for (name, owner), where in sorted(outside.items())],
         "addresses with several exported names": aliases,
         "other results (CUresult, status: look-ups)": [f"{key}: {count}" for key, count in sorted(other.items())],
         "base names that another export answers (version:flags)":

@@ -10,14 +10,19 @@ class Report:
     def __init__(self, session):
         self.session = session
         self.rows = []
+        self.run = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         self.file = (session.out / "results.jsonl").open("a")
 
     def add(self, stage, name, ok, note="", **fields):
         row = {"stage": stage, "name": name, "ok": ok, "note": note, **fields}
         self.rows.append(row)
-        self.file.write(json.dumps({"at": round(time.time(), 1), **row}) + "\n")
-        self.file.flush()
+        self.write(row)
         return row
+
+    def write(self, row):
+        """Writes one line of results.jsonl."""
+        self.file.write(json.dumps({"run": self.run, **row}) + "\n")
+        self.file.flush()
 
     def details(self, *outcomes):
         """First 40 lines of what failing commands said."""

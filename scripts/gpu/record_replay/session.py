@@ -62,12 +62,17 @@ class Session:
         self.out = pathlib.Path(out).resolve()
         self.work = pathlib.Path(work).resolve()
         self.logs = self.out / "logs"
-        self.ends = time.monotonic() + deadline
+        self.deadline = time.monotonic() + deadline
+        self.ends = self.deadline
         for folder in (self.out, self.work, self.logs):
             folder.mkdir(parents=True, exist_ok=True)
         self.samples = sample_table()
         self._lock = threading.Lock()
         self._serial = 0
+
+    def allow(self, seconds):
+        """Commands from here on have this long in all, within the deadline of the whole run."""
+        self.ends = min(self.deadline, time.monotonic() + seconds)
 
     # Where R3 is: R3_HOME, a package beside this script, dist/ of this checkout.
     def home(self):
