@@ -1,0 +1,458 @@
+//! Records one launch: the memory before it, the launch itself, the memory after it.
+//!
+//! One launch at a time is recorded. The program's thread waits here for its stream and for the copies,
+//! with a time limit; a launch that cannot be recorded in time is made as if R3 were not there.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::{Duration, Instant};
+
+use r3_archive::Ticket;
+use r3_archive::model::{
+    LaunchAttribute, LaunchId, LaunchRecord, PointerWord, RegionOwner, Snapshot,
+    SnapshotDelta,
+};
+use r3_options::{SnapshotScope, SyncScope};
+
+use crate::allocations::{self, Allocation};
+use crate::copy::{Copier, CopyError, Range, wait};
+use crate::driver::{self, Event, RelaxedCapture, Stream};
+use crate::ffi::{CUDA_SUCCESS, CUresult};
+use crate::finish::{PendingLaunch, PendingRegion};
+use crate::guard::guard;
+use crate::params::{self, Arguments};
+use crate::reach::Map;
+use crate::select::{Counter, LAUNCHES, Shape};
+use crate::session::{self, Session};
+use crate::{finish, log, process, staging, trigger};
+
+/// A launch as the program asked for it.
+pub struct Launch {
+    pub entry_point: &'static str,
+    pub shape: Shape,
+    /// The stream; default streams by their explicit handles.
+    pub stream: usize,
+    pub cooperative: bool,
+    pub attributes: Vec<LaunchAttribute>,
+    pub arguments: Arguments,
+}
+
+/// Streams and events of ours, by context.
+struct Context {
+    device: i32,
+    stream: Stream,
+    events: [Event; Copier::EVENTS],
+    /// Marks the program's stream.
+    mark: Event,
+}
+
+static CONTEXTS: Mutex<Option<HashMap<usize, Context>>> = Mutex::new(None);
+static NEXT_LAUNCH: AtomicU64 = AtomicU64::new(1);
+
+/// A context is about to end, and our stream with it.
+pub fn forget_context(context: usize) {
+    forget(|key, _| key == context);
+}
+
+/// The primary context of a device is about to end.
+pub fn forget_device(device: i32) {
+    forget(|_, context| context.device == device);
+}
+
+fn forget(ends: impl Fn(usize, &Context) -> bool) {
+    // Whoever records in a context that another thread destroys gets errors from the driver; there
+    // is nothing to wait for.
+    if let Ok(mut contexts) = CONTEXTS.try_lock()
+        && let Some(contexts) = contexts.as_mut()
+    {
+        contexts.retain(|key, context| !ends(*key, context));
+    }
+    staging::context_gone();
+}
+
+/// Why a selected launch is not recorded.
+struct Skip(String);
+
+impl From<&str> for Skip {
+    fn from(reason: &str) -> Self {
+        Self(reason.to_owned())
+    }
+}
+
+impl From<driver::DriverError> for Skip {
+    fn from(error: driver::DriverError) -> Self {
+        Self(error.to_string())
+    }
+}
+
+impl From<CopyError> for Skip {
+    fn from(error: CopyError) -> Self {
+        match error {
+            CopyError::Driver(error) => error.into(),
+            CopyError::Timeout => "its stream did not get there within R3_TIMEOUT".into(),
+        }
+    }
+}
+
+impl From<r3_archive::WriteError> for Skip {
+    fn from(error: r3_archive::WriteError) -> Self {
+        Self(error.to_string())
+    }
+}
+
+/// A launch between its two snapshots.
+struct Half {
+    contexts: MutexGuard<'static, Option<HashMap<usize, Context>>>,
+    context: usize,
+    session: &'static Session,
+    record: LaunchRecord,
+    regions: Vec<Region>,
+    stream: Stream,
+}
+
+/// A region whose memory before the launch is on its way to the archive.
+struct Region {
+    owner: RegionOwner,
+    range: Range,
+    before: Vec<Ticket>,
+}
+
+/// Makes a selected launch and records it.
+#[cold]
+pub fn record(
+    launch: &Launch,
+    counter: &'static Counter,
+    occurrence: u64,
+    call: &dyn Fn() -> CUresult,
+) -> CUresult {
+    let sequence = LAUNCHES.load(Ordering::Relaxed);
+    let half = guard(|| match before(launch, counter, occurrence, sequence) {
+        Ok(half) => half,
+        Err(skip) => {
+            skipped(counter, &skip);
+            None
+        }
+    });
+    let result = call();
+    if let Some(half) = half {
+        guard(|| {
+            if result != CUDA_SUCCESS {
+                return counter.skipped("the driver refused the launch");
+            }
+            if let Err(skip) = after(half, counter) {
+                skipped(counter, &skip);
+            }
+        });
+    }
+    result
+}
+
+fn skipped(counter: &Counter, skip: &Skip) {
+    log::warn(format_args!("{}: a launch is not recorded: {}", counter.kernel().name, skip.0));
+    counter.skipped(&skip.0);
+}
+
+fn lock_contexts(
+    deadline: Instant,
+) -> Result<MutexGuard<'static, Option<HashMap<usize, Context>>>, Skip> {
+    loop {
+        match CONTEXTS.try_lock() {
+            Ok(guard) => return Ok(guard),
+            Err(TryLockError::Poisoned(poisoned)) => return Ok(PoisonError::into_inner(poisoned)),
+            Err(TryLockError::WouldBlock) if Instant::now() >= deadline => {
+                return Err("another launch was being recorded for R3_TIMEOUT".into());
+            }
+            Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_micros(50)),
+        }
+    }
+}
+
+/// Everything up to the launch. `None` when it is not to be recorded for a reason of the user's own.
+fn before(
+    launch: &Launch,
+    counter: &'static Counter,
+    occurrence: u64,
+    sequence: u64,
+) -> Result<Option<Half>, Skip> {
+    let Some(settings) = process::settings() else {
+        // Reports what is wrong with the options.
+        let _ = session::session();
+        return Ok(None);
+    };
+    if !trigger::is_armed() {
+        return Ok(None);
+    }
+    let Some(session) = session::session() else { return Ok(None) };
+    session.has_room()?;
+    let options = &settings.options;
+    if driver::is_capturing(launch.stream)? {
+        session::LAUNCHES_INTO_GRAPHS.fetch_add(1, Ordering::Relaxed);
+        return Err("it went into a CUDA graph".into());
+    }
+    let deadline = Instant::now() + options.timeout;
+    let mut contexts = lock_contexts(deadline)?;
+    let _relaxed = RelaxedCapture::enter();
+    let key = driver::current_context();
+    let context = open_context(&mut contexts, key)?;
+
+    let function = &counter.function;
+    let layout = function.kernel.layout(function.handle).map(|(params, _)| params.as_slice());
+    // SAFETY: the program's own arguments of a launch that it is about to make.
+    let params = unsafe { launch.arguments.copy(layout) }
+        .ok_or("the sizes of its parameters are not known")?;
+    let stream = Stream::of_program(launch.stream);
+    session.device(context.device)?;
+    session.kernel(function)?;
+
+    context.mark.record(stream)?;
+    wait(context.mark, deadline)?;
+    if options.sync == SyncScope::Context {
+        driver::synchronize_context()?;
+    }
+    let mut notes = Vec::new();
+    let globals = globals(counter);
+    adopt_unseen(&params, &globals, &mut notes);
+    let map = Map::new(&allocations::ranges());
+    let copier = context.copier(session, options.memory, deadline);
+    let mut reached = copy_reachable(&copier, &map, &params, globals, options.snapshot)?;
+    for (owner, error) in std::mem::take(&mut reached.unreadable) {
+        notes.push(format!("{owner:?} could not be read: {error}"));
+    }
+    for index in &reached.allocations {
+        session.allocation(&map.allocations()[*index])?;
+    }
+    let pointers = params::words(&params)
+        .filter_map(|(offset, address)| {
+            let allocation = map.find(address)?;
+            let allocation = map.allocations()[allocation].id;
+            Some(PointerWord { offset, address, allocation })
+        })
+        .collect();
+    let cache_config = function.kernel.cache_config.load(Ordering::Relaxed);
+    let record = LaunchRecord {
+        id: LaunchId(NEXT_LAUNCH.fetch_add(1, Ordering::Relaxed)),
+        kernel: function.kernel.id,
+        device: context.device,
+        entry_point: launch.entry_point.to_owned(),
+        grid: launch.shape.grid,
+        block: launch.shape.block,
+        dynamic_shared: launch.shape.dynamic_shared,
+        cooperative: launch.cooperative,
+        attributes: launch.attributes.clone(),
+        params,
+        pointers,
+        function_settings: function_settings(counter),
+        cache_config: u32::try_from(cache_config).ok(),
+        limits: driver::limits(),
+        occurrence,
+        sequence,
+        // SAFETY: no arguments, cannot fail.
+        thread: u64::from(unsafe { libc::gettid() }.unsigned_abs()),
+        unix_ns: session::unix_ns(),
+        before: Snapshot::default(),
+        after: SnapshotDelta::default(),
+        notes,
+    };
+    session.captured.fetch_add(1, Ordering::Relaxed);
+    let regions = reached.regions;
+    Ok(Some(Half { contexts, context: key, session, record, regions, stream }))
+}
+
+/// Everything behind the launch.
+fn after(half: Half, counter: &'static Counter) -> Result<(), Skip> {
+    let Half { contexts, context, session, record, regions, stream } = half;
+    let _relaxed = RelaxedCapture::enter();
+    let options = process::settings().map(|s| &s.options).ok_or("no settings")?;
+    let context = contexts
+        .as_ref()
+        .and_then(|contexts| contexts.get(&context))
+        .ok_or("its context ended")?;
+    let deadline = Instant::now() + options.timeout;
+    let copied = context
+        .mark
+        .record(stream)
+        .map_err(CopyError::from)
+        .and_then(|()| wait(context.mark, deadline))
+        .and_then(|()| {
+            let ranges: Vec<Range> = regions.iter().map(|region| region.range).collect();
+            context.copier(session, options.memory, deadline).copy(&ranges, |_, _| {})
+        });
+    let copied = match copied {
+        Ok(copied) => copied,
+        Err(error) => {
+            session.captured.fetch_sub(1, Ordering::Relaxed);
+            return Err(error.into());
+        }
+    };
+    let bytes: u64 = regions.iter().map(|region| region.range.len).sum();
+    session.snapshot_bytes.fetch_add(bytes.saturating_mul(2), Ordering::Relaxed);
+    if let Some(error) = copied.iter().find_map(|copied| copied.error.clone()) {
+        session.captured.fetch_sub(1, Ordering::Relaxed);
+        return Err(error.into());
+    }
+    let regions = regions
+        .into_iter()
+        .zip(copied)
+        .map(|(region, copied)| PendingRegion {
+            owner: region.owner,
+            address: region.range.address,
+            len: region.range.len,
+            before: region.before,
+            after: copied.tickets,
+        })
+        .collect();
+    finish::submit(session, PendingLaunch { counter, record, regions });
+    Ok(())
+}
+
+impl Context {
+    fn copier<'a>(&'a self, session: &'a Session, memory: u64, deadline: Instant) -> Copier<'a> {
+        let slots = usize::try_from(memory).unwrap_or(usize::MAX) / staging::SLOT;
+        Copier {
+            writer: &session.writer,
+            stream: self.stream,
+            events: &self.events,
+            slots: slots.max(2),
+            deadline,
+        }
+    }
+}
+
+fn open_context(
+    contexts: &mut Option<HashMap<usize, Context>>,
+    key: usize,
+) -> Result<&Context, Skip> {
+    use std::collections::hash_map::Entry;
+    match contexts.get_or_insert_with(HashMap::new).entry(key) {
+        Entry::Occupied(known) => Ok(known.into_mut()),
+        Entry::Vacant(vacant) => {
+            let device = driver::current_device().ok_or("there is no current context")?;
+            let stream = Stream::new()?;
+            let mut events = [Event::new()?; Copier::EVENTS];
+            for event in &mut events[1..] {
+                *event = Event::new()?;
+            }
+            Ok(vacant.insert(Context { device, stream, events, mark: Event::new()? }))
+        }
+    }
+}
+
+/// The variables of the kernel's module, at their addresses in this context.
+fn globals(counter: &Counter) -> Vec<(RegionOwner, Range)> {
+    let function = &counter.function;
+    let (Some(image), Some(module)) = (&function.kernel.image, function.module) else {
+        return Vec::new();
+    };
+    let mut globals: Vec<_> = image
+        .variables()
+        .iter()
+        .filter_map(|name| {
+            let (address, len) = module.variable(name)?;
+            let owner = RegionOwner::Global { module: image.id, name: name.clone() };
+            Some((owner, Range { address, len }))
+        })
+        .collect();
+    globals.sort_by_key(|(_, range)| range.address);
+    globals.dedup_by_key(|(_, range)| range.address);
+    globals
+}
+
+/// Argument words that point into memory whose allocation was not seen: the driver is asked.
+fn adopt_unseen(params: &[u8], globals: &[(RegionOwner, Range)], notes: &mut Vec<String>) {
+    for (offset, word) in params::words(params) {
+        // Small numbers, and more than the 57 bits of any address, are no pointers.
+        if !(0x1_0000..1 << 57).contains(&word) || allocations::ranges().find(word).is_some() {
+            continue;
+        }
+        let in_global = |range: &Range| (range.address..range.address + range.len).contains(&word);
+        if globals.iter().any(|(_, range)| in_global(range)) {
+            continue;
+        }
+        if let Some((address, len)) = driver::address_range(word) {
+            let Allocation { id, .. } = allocations::adopt(address, len);
+            notes.push(format!(
+                "parameter word at {offset} points into memory whose allocation was not seen \
+                 (allocation {id})"
+            ));
+        } else if (0x7f00_0000_0000..0x8000_0000_0000).contains(&word) {
+            notes.push(format!(
+                "parameter word at {offset} looks like an address ({word:#x}) of memory that the \
+                 driver does not know"
+            ));
+        }
+    }
+}
+
+#[derive(Default)]
+struct Reached {
+    regions: Vec<Region>,
+    /// Indices into the map.
+    allocations: BTreeSet<usize>,
+    unreadable: Vec<(RegionOwner, driver::DriverError)>,
+}
+
+/// Copies the module's variables and what the arguments reach, in waves: what one wave's memory points
+/// to is the next wave.
+fn copy_reachable(
+    copier: &Copier<'_>,
+    map: &Map,
+    params: &[u8],
+    globals: Vec<(RegionOwner, Range)>,
+    scope: SnapshotScope,
+) -> Result<Reached, Skip> {
+    let mut reached = Reached::default();
+    match scope {
+        SnapshotScope::All => reached.allocations.extend(0..map.allocations().len()),
+        SnapshotScope::Args | SnapshotScope::Reachable => {
+            map.scan(params, &mut reached.allocations);
+        }
+    }
+    let mut wave = globals;
+    let mut next: BTreeSet<usize> = reached.allocations.clone();
+    loop {
+        wave.extend(next.iter().map(|index| {
+            let Allocation { id, address, len, .. } = map.allocations()[*index];
+            (RegionOwner::Allocation(id), Range { address, len })
+        }));
+        if wave.is_empty() {
+            break;
+        }
+        let ranges: Vec<Range> = wave.iter().map(|(_, range)| *range).collect();
+        let mut found = BTreeSet::new();
+        let copied = copier.copy(&ranges, |_, bytes| {
+            if scope == SnapshotScope::Reachable {
+                map.scan(bytes, &mut found);
+            }
+        })?;
+        for ((owner, range), copied) in wave.drain(..).zip(copied) {
+            match copied.error {
+                Some(error) => reached.unreadable.push((owner, error)),
+                None => reached.regions.push(Region { owner, range, before: copied.tickets }),
+            }
+        }
+        next = found.difference(&reached.allocations).copied().collect();
+        reached.allocations.extend(&next);
+    }
+    reached.regions.sort_by_key(|region| region.range.address);
+    // A variable can lie inside memory that was adopted as an allocation; the first one holds.
+    let mut end = 0;
+    reached.regions.retain(|region| {
+        let disjoint = region.range.address >= end;
+        if disjoint {
+            end = region.range.address + region.range.len;
+        }
+        disjoint
+    });
+    Ok(reached)
+}
+
+/// Attributes that a program can set, with their values now: dynamic shared memory, carve-out and
+/// the cluster attributes of `CUfunction_attribute`.
+fn function_settings(counter: &Counter) -> Vec<(i32, i32)> {
+    const MAX_DYNAMIC_SHARED_SIZE_BYTES: i32 = 8;
+    const LAST: i32 = 15;
+    (MAX_DYNAMIC_SHARED_SIZE_BYTES..=LAST)
+        .filter_map(|id| counter.function.handle.attribute(id).map(|value| (id, value)))
+        .collect()
+}

@@ -1,0 +1,144 @@
+//! Finds a symbol in a loaded ELF object without calling `dlsym`, which this library itself exports.
+//!
+//! Format: System V ABI, "Dynamic Section"; GNU symbol versions and `DT_GNU_HASH` as glibc reads them.
+
+use std::ffi::{CStr, c_int, c_void};
+
+use libc::{Elf64_Sym, dl_phdr_info};
+
+const DT_STRTAB: u64 = 5;
+const DT_SYMTAB: u64 = 6;
+const DT_HASH: u64 = 4;
+const DT_GNU_HASH: u64 = 0x6fff_fef5;
+const DT_VERSYM: u64 = 0x6fff_fff0;
+/// The version is not the symbol's default one.
+const VERSYM_HIDDEN: u16 = 0x8000;
+
+struct Query<'a> {
+    file_prefixes: &'a [&'a str],
+    symbol: &'a CStr,
+    found: *mut c_void,
+}
+
+/// The address of the default version of function `symbol` in the first loaded object whose file
+/// name starts with one of `file_prefixes`; null when there is none.
+pub fn find_function(file_prefixes: &[&str], symbol: &CStr) -> *mut c_void {
+    let mut query = Query { file_prefixes, symbol, found: std::ptr::null_mut() };
+    // SAFETY: `visit` only reads the objects that the dynamic linker lists while it holds its lock,
+    // and `query` outlives the call.
+    unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut query).cast()) };
+    query.found
+}
+
+unsafe extern "C" fn visit(info: *mut dl_phdr_info, _size: usize, data: *mut c_void) -> c_int {
+    // SAFETY: `data` is the `Query` handed to `dl_iterate_phdr`; `info` is valid during the call.
+    let (info, query) = unsafe { (&*info, &mut *data.cast::<Query<'_>>()) };
+    if info.dlpi_name.is_null() {
+        return 0;
+    }
+    // SAFETY: the linker's object names are NUL-terminated.
+    let path = unsafe { CStr::from_ptr(info.dlpi_name) }.to_bytes();
+    let file = path.rsplit(|&b| b == b'/').next().unwrap_or(path);
+    if !query.file_prefixes.iter().any(|prefix| file.starts_with(prefix.as_bytes())) {
+        return 0;
+    }
+    // SAFETY: the object is loaded, so its dynamic section and tables are mapped.
+    query.found = unsafe { lookup(info, query.symbol) };
+    c_int::from(!query.found.is_null())
+}
+
+/// # Safety
+/// `info` describes a loaded object.
+unsafe fn lookup(info: &dl_phdr_info, symbol: &CStr) -> *mut c_void {
+    // SAFETY: (whole body) addresses come from the object's own dynamic section, which the dynamic
+    // linker has validated by using it; glibc has relocated the pointers in it to absolute ones.
+    unsafe {
+        let headers = std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum as usize);
+        let Some(dynamic) = headers.iter().find(|h| h.p_type == libc::PT_DYNAMIC) else {
+            return std::ptr::null_mut();
+        };
+        let mut entry = (info.dlpi_addr + dynamic.p_vaddr) as *const [u64; 2];
+        let (mut strings, mut symbols, mut versions) = (0u64, 0u64, 0u64);
+        let (mut hash, mut gnu_hash) = (0u64, 0u64);
+        while (*entry)[0] != 0 {
+            let [tag, value] = *entry;
+            match tag {
+                DT_STRTAB => strings = value,
+                DT_SYMTAB => symbols = value,
+                DT_VERSYM => versions = value,
+                DT_HASH => hash = value,
+                DT_GNU_HASH => gnu_hash = value,
+                _ => {}
+            }
+            entry = entry.add(1);
+        }
+        // Some linkers leave offsets where glibc leaves absolute addresses.
+        let absolute =
+            |value: u64| if value != 0 && value < info.dlpi_addr { value + info.dlpi_addr } else { value };
+        let (strings, symbols, versions) = (absolute(strings), absolute(symbols), absolute(versions));
+        if strings == 0 || symbols == 0 {
+            return std::ptr::null_mut();
+        }
+        let count = if gnu_hash != 0 {
+            gnu_hash_symbol_count(absolute(gnu_hash) as *const u32)
+        } else if hash != 0 {
+            *(absolute(hash) as *const u32).add(1) as usize
+        } else {
+            return std::ptr::null_mut();
+        };
+        for index in 0..count {
+            let candidate = &*(symbols as *const Elf64_Sym).add(index);
+            let is_function = candidate.st_info & 0xf == 2;
+            if candidate.st_shndx == 0 || !is_function {
+                continue;
+            }
+            if versions != 0 && *(versions as *const u16).add(index) & VERSYM_HIDDEN != 0 {
+                continue;
+            }
+            let name = CStr::from_ptr((strings as *const libc::c_char).add(candidate.st_name as usize));
+            if name == symbol {
+                return (info.dlpi_addr + candidate.st_value) as *mut c_void;
+            }
+        }
+        std::ptr::null_mut()
+    }
+}
+
+/// `DT_GNU_HASH` has no count: the last symbol is the end of the longest chain.
+///
+/// # Safety
+/// `table` is the mapped hash table of a loaded object.
+unsafe fn gnu_hash_symbol_count(table: *const u32) -> usize {
+    // SAFETY: layout: nbuckets, symoffset, bloom_size, bloom_shift, bloom[u64], buckets[u32], chain[u32].
+    unsafe {
+        let (buckets, first, bloom) = (*table as usize, *table.add(1) as usize, *table.add(2) as usize);
+        let bucket = table.add(4 + bloom * 2);
+        let chain = bucket.add(buckets);
+        let last = (0..buckets).map(|i| *bucket.add(i) as usize).max().unwrap_or(0);
+        if last < first {
+            return first;
+        }
+        let mut index = last;
+        while *chain.add(index - first) & 1 == 0 {
+            index += 1;
+        }
+        index + 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finds_the_default_version_of_a_libc_function() {
+        let found = find_function(&["libc.so.6"], c"getpid");
+        assert_eq!(found as usize, libc::getpid as *const () as usize);
+    }
+
+    #[test]
+    fn absent_symbols_and_objects_give_null() {
+        assert!(find_function(&["libc.so.6"], c"no_such_function_here").is_null());
+        assert!(find_function(&["libnothing.so"], c"getpid").is_null());
+    }
+}

@@ -1,0 +1,144 @@
+//! Waits until the memory of a recorded launch is stored, then writes the launch's record.
+//!
+//! One thread does this for all launches, in order, so that the program need not wait for compression.
+
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use r3_archive::model::{
+    ChunkChange, LaunchRecord, RegionOwner, RegionSnapshot, Snapshot, SnapshotDelta,
+};
+use r3_archive::chunk::ChunkRef;
+use r3_archive::{Ticket, WriteError};
+
+use crate::select::Counter;
+use crate::session::{self, Session};
+use crate::{guard, log};
+
+/// A region of memory on its way to the archive.
+pub struct PendingRegion {
+    pub owner: RegionOwner,
+    pub address: u64,
+    pub len: u64,
+    pub before: Vec<Ticket>,
+    pub after: Vec<Ticket>,
+}
+
+/// A recorded launch whose memory may still be being written.
+pub struct PendingLaunch {
+    pub counter: &'static Counter,
+    /// Complete but for the memory.
+    pub record: LaunchRecord,
+    /// Ascending by address.
+    pub regions: Vec<PendingRegion>,
+}
+
+static QUEUE: OnceLock<Option<Mutex<Sender<PendingLaunch>>>> = OnceLock::new();
+static WAITING: Mutex<usize> = Mutex::new(0);
+static DONE: Condvar = Condvar::new();
+
+/// Hands a launch to the thread; writes it on this one if there is no thread to be had.
+pub fn submit(session: &'static Session, launch: PendingLaunch) {
+    let queue = QUEUE.get_or_init(|| {
+        let (sender, receiver) = channel::<PendingLaunch>();
+        let thread = without_signals(|| {
+            std::thread::Builder::new().name("r3-record".into()).stack_size(256 << 10).spawn(
+                move || {
+                    for launch in receiver {
+                        guard::guard(|| write(session, launch));
+                        *WAITING.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+                        DONE.notify_all();
+                    }
+                },
+            )
+        });
+        thread.ok().map(|_| Mutex::new(sender))
+    });
+    let Some(queue) = queue else { return write(session, launch) };
+    *WAITING.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+    let sent = queue.lock().unwrap_or_else(PoisonError::into_inner).send(launch);
+    if sent.is_err() {
+        *WAITING.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+    }
+}
+
+/// Waits until everything that was submitted is written; `false` when `limit` passed first.
+pub fn drain(limit: Duration) -> bool {
+    let deadline = Instant::now() + limit;
+    let mut waiting = WAITING.lock().unwrap_or_else(PoisonError::into_inner);
+    while *waiting > 0 {
+        let Some(left) = deadline.checked_duration_since(Instant::now()) else { return false };
+        (waiting, _) = DONE.wait_timeout(waiting, left).unwrap_or_else(PoisonError::into_inner);
+    }
+    true
+}
+
+/// Threads inherit the signal mask: ours take none of the program's signals.
+fn without_signals<T>(start: impl FnOnce() -> T) -> T {
+    // SAFETY: both sets are ours; the mask is put back below.
+    unsafe {
+        let (mut all, mut old) = (std::mem::zeroed(), std::mem::zeroed());
+        libc::sigfillset(&raw mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut old);
+        let result = start();
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const old, std::ptr::null_mut());
+        result
+    }
+}
+
+fn write(session: &Session, launch: PendingLaunch) {
+    let PendingLaunch { counter, mut record, regions } = launch;
+    let kernel = record.kernel;
+    let result = settle(&mut record, regions)
+        .and_then(|()| session.writer.append(&record))
+        .and_then(|()| {
+            counter.captured();
+            session.progress(kernel)
+        });
+    match result {
+        Ok(()) => log::debug(format_args!(
+            "launch {} recorded: {} occurrence {}",
+            record.id,
+            counter.kernel().name,
+            record.occurrence
+        )),
+        Err(error) => {
+            counter.skipped("its memory could not be written");
+            session.fail(&error);
+            session::message(format!("launch {}: {error}", record.id));
+        }
+    }
+}
+
+/// Waits for the chunks and puts the snapshots together.
+fn settle(record: &mut LaunchRecord, regions: Vec<PendingRegion>) -> Result<(), WriteError> {
+    let mut before = Snapshot::default();
+    let mut after = SnapshotDelta::default();
+    for (index, region) in (0u32..).zip(regions) {
+        let old = chunks(region.before)?;
+        let new = chunks(region.after)?;
+        for (chunk, (old, new)) in (0u64..).zip(old.iter().zip(&new)) {
+            if old != new {
+                after.changes.push(ChunkChange { region: index, chunk, data: *new });
+            }
+        }
+        before.regions.push(RegionSnapshot {
+            owner: region.owner,
+            address: region.address,
+            len: region.len,
+            chunks: old.into_iter().collect(),
+        });
+    }
+    record.before = before;
+    record.after = after;
+    Ok(())
+}
+
+fn chunks(tickets: Vec<Ticket>) -> Result<Vec<ChunkRef>, WriteError> {
+    let mut chunks = Vec::new();
+    for ticket in tickets {
+        chunks.extend(ticket.wait()?);
+    }
+    Ok(chunks)
+}

@@ -1,0 +1,408 @@
+//! Device code: what the program loaded, and which handle stands for which kernel.
+//!
+//! An image is kept from its load until it is written to the archive (with the first recorded launch
+//! of one of its kernels) or unloaded. One image loaded twice is one image: programs that load, launch
+//! and unload in a loop would otherwise have each first launch recorded again.
+
+use std::collections::HashMap;
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+
+use r3_archive::model::{
+    ImageKind, KernelId, LayoutSource, ModuleId, ParamLayout, ProcessStatsRecord,
+};
+use r3_image::Image as ParsedImage;
+
+use crate::driver::{FunctionHandle, ModuleHandle};
+use crate::{loader, log, nvrtc, process};
+
+/// Larger images are left where they are and not recorded.
+const IMAGE_LIMIT: usize = 2 << 30;
+
+/// Where an image's bytes are.
+enum Bytes {
+    /// In a loaded ELF file, which keeps them mapped; copied when needed.
+    InObject(usize),
+    /// Copied at load, since the program may free them.
+    Copied(Arc<[u8]>),
+    /// Written to the archive, or gone.
+    Released,
+}
+
+/// A parameter layout and where it was read.
+type Layout = (Vec<ParamLayout>, LayoutSource);
+
+/// What the driver was given to load.
+pub struct Image {
+    pub id: ModuleId,
+    pub loaded_by: &'static str,
+    pub jit_options: Vec<(u32, u64)>,
+    /// ELF file that contains the image.
+    pub origin: Option<String>,
+    /// Source from which NVRTC compiled it.
+    pub source: Option<Arc<nvrtc::Source>>,
+    bytes: Mutex<Bytes>,
+    /// Names of its variables.
+    variables: OnceLock<Vec<String>>,
+    /// Parameter layouts by kernel, for drivers that do not tell them.
+    layouts: OnceLock<HashMap<String, Layout>>,
+}
+
+impl Image {
+    /// Kind and bytes, while they are to be had.
+    pub fn read(&self) -> Option<(ImageKind, Arc<[u8]>)> {
+        let bytes = match &*self.bytes.lock().unwrap_or_else(PoisonError::into_inner) {
+            Bytes::Copied(bytes) => Arc::clone(bytes),
+            Bytes::Released => return None,
+            Bytes::InObject(address) => {
+                // The object may have been unloaded and its address used again.
+                let (path, _) = loader::elf_object_of(*address as *const c_void)?;
+                if Some(&path) != self.origin.as_ref() {
+                    return None;
+                }
+                // SAFETY: the driver was given this address as an image, and the same object is
+                // still mapped there.
+                let (_, bytes) =
+                    unsafe { r3_image::memory::copy_image(*address as *const c_void, IMAGE_LIMIT) }
+                        .ok()?;
+                bytes.into()
+            }
+        };
+        Some((archive_kind(&bytes), bytes))
+    }
+
+    /// The archive has it.
+    pub fn release(&self) {
+        let _ = self.variables();
+        *self.bytes.lock().unwrap_or_else(PoisonError::into_inner) = Bytes::Released;
+    }
+
+    fn parse(&self) -> Option<ParsedImage> {
+        self.read().map(|(_, bytes)| ParsedImage::from_vec(bytes.to_vec()))
+    }
+
+    /// Names of the module's variables, constants included.
+    pub fn variables(&self) -> &[String] {
+        self.variables.get_or_init(|| {
+            let variables = self.parse().map(|image| image.variables()).unwrap_or_default();
+            variables.into_iter().map(|variable| variable.name).collect()
+        })
+    }
+
+    /// A kernel's parameters as the image declares them. Costs a walk over the whole image.
+    fn layout(&self, kernel: &str) -> Option<&Layout> {
+        let layouts = self.layouts.get_or_init(|| {
+            let Some(image) = self.parse() else { return HashMap::new() };
+            let layout = |name: String| {
+                let kernel = image.kernel(&name)?;
+                let source = match kernel.from {
+                    r3_image::CodeForm::Ptx => LayoutSource::Ptx,
+                    _ => LayoutSource::Cubin,
+                };
+                let params = kernel.params.iter();
+                let params =
+                    params.map(|p| ParamLayout { offset: p.offset, size: p.size }).collect();
+                Some((name, (params, source)))
+            };
+            image.kernel_names().into_iter().filter_map(layout).collect()
+        });
+        layouts.get(kernel)
+    }
+}
+
+fn archive_kind(bytes: &[u8]) -> ImageKind {
+    match r3_image::ImageKind::of(bytes) {
+        r3_image::ImageKind::Fatbin => ImageKind::Fatbin,
+        r3_image::ImageKind::Cubin => ImageKind::Cubin,
+        r3_image::ImageKind::Ptx => ImageKind::Ptx,
+        _ => ImageKind::Unknown,
+    }
+}
+
+/// A kernel, by whichever handles the program launches it.
+pub struct Kernel {
+    pub id: KernelId,
+    pub name: String,
+    pub image: Option<Arc<Image>>,
+    /// Whether the user's selection names it.
+    pub selected: bool,
+    /// `CUfunc_cache` that the program set; -1 when it did not.
+    pub cache_config: AtomicI64,
+    layout: OnceLock<Layout>,
+}
+
+impl Kernel {
+    /// Parameter layout: the driver's word first, then the image's.
+    pub fn layout(&self, handle: FunctionHandle) -> Option<&Layout> {
+        if let Some(layout) = self.layout.get() {
+            return Some(layout);
+        }
+        let layout = handle
+            .params()
+            .map(|params| {
+                let params =
+                    params.into_iter().map(|(offset, size)| ParamLayout { offset, size }).collect();
+                (params, LayoutSource::Driver)
+            })
+            .or_else(|| self.image.as_ref()?.layout(&self.name).cloned())?;
+        Some(self.layout.get_or_init(|| layout))
+    }
+}
+
+/// What a launch function was given as `CUfunction`.
+pub struct Function {
+    pub handle: FunctionHandle,
+    pub kernel: Arc<Kernel>,
+    /// Where its module's variables are looked up.
+    pub module: Option<ModuleHandle>,
+}
+
+#[derive(Clone)]
+struct Loaded {
+    image: Arc<Image>,
+    handle: ModuleHandle,
+}
+
+#[derive(Default)]
+struct Registry {
+    modules: HashMap<usize, Loaded>,
+    libraries: HashMap<usize, Loaded>,
+    functions: HashMap<usize, Arc<Function>>,
+    kernels: HashMap<(Option<ModuleId>, String), Arc<Kernel>>,
+    images: HashMap<ImageKey, Arc<Image>>,
+}
+
+/// What makes two loads the same image.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum ImageKey {
+    Address(usize),
+    Content(u128),
+}
+
+static REGISTRY: RwLock<Option<Registry>> = RwLock::new(None);
+static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+
+/// Counts unloads. A handle seen before the last one may stand for another kernel now.
+pub static GENERATION: AtomicU64 = AtomicU64::new(0);
+
+fn next_id() -> u64 {
+    NEXT_ID.fetch_add(1, Ordering::Relaxed)
+}
+
+/// Whether device code was ever loaded in this process.
+pub fn any_seen() -> bool {
+    NEXT_ID.load(Ordering::Relaxed) > 1
+}
+
+fn read<T>(look: impl FnOnce(&Registry) -> Option<T>) -> Option<T> {
+    look(REGISTRY.read().unwrap_or_else(PoisonError::into_inner).as_ref()?)
+}
+
+fn write<T>(change: impl FnOnce(&mut Registry) -> T) -> T {
+    let mut registry = REGISTRY.write().unwrap_or_else(PoisonError::into_inner);
+    change(registry.get_or_insert_with(Registry::default))
+}
+
+/// The image that the program is about to hand to the driver, copied where needed. To be called
+/// before the driver's own call, after which the program may free it.
+///
+/// # Safety
+/// `pointer` is what the program gives to a load function.
+pub unsafe fn observe(
+    pointer: *const c_void,
+    loaded_by: &'static str,
+    jit_options: Vec<(u32, u64)>,
+) -> Option<Arc<Image>> {
+    let origin = loader::elf_object_of(pointer).map(|(path, _)| path);
+    let (key, bytes) = if origin.is_some() {
+        (ImageKey::Address(pointer as usize), Bytes::InObject(pointer as usize))
+    } else {
+        // SAFETY: by the caller.
+        match unsafe { r3_image::memory::copy_image(pointer, IMAGE_LIMIT) } {
+            Ok((_, bytes)) => {
+                (ImageKey::Content(xxhash_rust::xxh3::xxh3_128(&bytes)), Bytes::Copied(bytes.into()))
+            }
+            Err(error) => {
+                log::info(format_args!("{loaded_by}: an image is not recorded: {error}"));
+                return None;
+            }
+        }
+    };
+    Some(intern(key, bytes, loaded_by, jit_options, origin))
+}
+
+/// As [`observe`], for an image that the driver reads from a file.
+pub fn observe_file(path: &str, loaded_by: &'static str) -> Option<Arc<Image>> {
+    let bytes = std::fs::read(path)
+        .map_err(|error| log::info(format_args!("{loaded_by}: {path} is not recorded: {error}")))
+        .ok()?;
+    let key = ImageKey::Content(xxhash_rust::xxh3::xxh3_128(&bytes));
+    Some(intern(key, Bytes::Copied(bytes.into()), loaded_by, Vec::new(), Some(path.to_owned())))
+}
+
+fn intern(
+    key: ImageKey,
+    bytes: Bytes,
+    loaded_by: &'static str,
+    jit_options: Vec<(u32, u64)>,
+    origin: Option<String>,
+) -> Arc<Image> {
+    let source = match key {
+        ImageKey::Content(hash) => nvrtc::source_of(hash),
+        ImageKey::Address(_) => None,
+    };
+    write(|registry| {
+        let image = registry.images.entry(key).or_insert_with(|| {
+            Arc::new(Image {
+                id: ModuleId(next_id()),
+                loaded_by,
+                jit_options,
+                origin,
+                source,
+                bytes: Mutex::new(bytes),
+                variables: OnceLock::new(),
+                layouts: OnceLock::new(),
+            })
+        });
+        Arc::clone(image)
+    })
+}
+
+pub fn module_loaded(module: usize, image: Option<Arc<Image>>) {
+    if let Some(image) = image {
+        let handle = ModuleHandle::Module(module);
+        write(|registry| registry.modules.insert(module, Loaded { image, handle }));
+    }
+}
+
+pub fn library_loaded(library: usize, image: Option<Arc<Image>>) {
+    if let Some(image) = image {
+        let handle = ModuleHandle::Library(library);
+        write(|registry| registry.libraries.insert(library, Loaded { image, handle }));
+    }
+}
+
+/// `cuLibraryGetModule`: the library's code under a module handle.
+pub fn library_module(module: usize, library: usize) {
+    write(|registry| {
+        if let Some(loaded) = registry.libraries.get(&library).cloned() {
+            registry.modules.insert(module, loaded);
+        }
+    });
+}
+
+/// The program unloads a module or library: its handles can be given out again.
+pub fn unloaded(handle: ModuleHandle) {
+    write(|registry| {
+        match handle {
+            ModuleHandle::Module(module) => registry.modules.remove(&module),
+            ModuleHandle::Library(library) => registry.libraries.remove(&library),
+        };
+        registry.modules.retain(|_, loaded| loaded.handle != handle);
+        registry.functions.retain(|_, function| function.module != Some(handle));
+        // Bytes that no recorded launch needed are given back.
+        let Registry { modules, libraries, functions, images, kernels } = registry;
+        let in_use = |image: &Arc<Image>| {
+            modules.values().chain(libraries.values()).any(|l| Arc::ptr_eq(&l.image, image))
+                || functions.values().any(|f| {
+                    f.kernel.image.as_ref().is_some_and(|other| Arc::ptr_eq(other, image))
+                })
+                || kernels
+                    .values()
+                    .any(|k| k.image.as_ref().is_some_and(|other| Arc::ptr_eq(other, image)))
+        };
+        images.retain(|_, image| in_use(image));
+    });
+    GENERATION.fetch_add(1, Ordering::Release);
+}
+
+fn add_function(
+    registry: &mut Registry,
+    handle: FunctionHandle,
+    name: String,
+    loaded: Option<Loaded>,
+) -> Arc<Function> {
+    let (FunctionHandle::Function(key) | FunctionHandle::Kernel(key)) = handle;
+    let image = loaded.as_ref().map(|l| Arc::clone(&l.image));
+    let identity = (image.as_ref().map(|image| image.id), name);
+    let kernel = registry.kernels.get(&identity).cloned().unwrap_or_else(|| {
+        let kernel = Arc::new(Kernel {
+            id: KernelId(next_id()),
+            selected: process::kernel_selected(&identity.1),
+            name: identity.1.clone(),
+            image,
+            cache_config: AtomicI64::new(-1),
+            layout: OnceLock::new(),
+        });
+        registry.kernels.insert(identity, Arc::clone(&kernel));
+        kernel
+    });
+    let function = Arc::new(Function { handle, kernel, module: loaded.map(|l| l.handle) });
+    registry.functions.insert(key, Arc::clone(&function));
+    function
+}
+
+/// `cuModuleGetFunction`.
+pub fn function_found(function: usize, module: usize, name: &str) {
+    write(|registry| {
+        let loaded = registry.modules.get(&module).cloned();
+        add_function(registry, FunctionHandle::Function(function), name.to_owned(), loaded);
+    });
+}
+
+/// `cuLibraryGetKernel`.
+pub fn kernel_found(kernel: usize, library: usize, name: &str) {
+    write(|registry| {
+        let loaded = registry.libraries.get(&library).cloned();
+        add_function(registry, FunctionHandle::Kernel(kernel), name.to_owned(), loaded);
+    });
+}
+
+/// `cuKernelGetFunction`: the same kernel under a second handle.
+pub fn kernel_function(function: usize, kernel: usize) {
+    write(|registry| {
+        if let Some(known) = registry.functions.get(&kernel) {
+            let alias = Function {
+                handle: FunctionHandle::Function(function),
+                kernel: Arc::clone(&known.kernel),
+                module: known.module,
+            };
+            registry.functions.insert(function, Arc::new(alias));
+        }
+    });
+}
+
+/// The function behind the handle that a launch was given. A handle that was never seen is asked
+/// for its name and module.
+pub fn function(handle: usize) -> Arc<Function> {
+    if let Some(function) = read(|registry| registry.functions.get(&handle).cloned()) {
+        return function;
+    }
+    let unseen = FunctionHandle::Function(handle);
+    let name = unseen.name().unwrap_or_else(|| format!("function {handle:#x}"));
+    let module = unseen.module();
+    write(|registry| {
+        let loaded = module.and_then(|module| registry.modules.get(&module).cloned());
+        add_function(registry, unseen, name, loaded)
+    })
+}
+
+/// Remembers what the program set with `cuFuncSetCacheConfig` or `cuKernelSetCacheConfig`.
+pub fn cache_config(handle: usize, config: i32) {
+    if let Some(function) = read(|registry| registry.functions.get(&handle).cloned()) {
+        function.kernel.cache_config.store(i64::from(config), Ordering::Relaxed);
+    }
+}
+
+/// Counts for `info` of what was loaded without being seen.
+pub fn describe_unseen(stats: &mut ProcessStatsRecord) {
+    let unseen = read(|registry| {
+        Some(registry.kernels.values().filter(|kernel| kernel.image.is_none()).count())
+    });
+    if let Some(count @ 1..) = unseen {
+        stats.messages.push(format!(
+            "{count} kernels come from modules whose load was not seen; their code is not recorded"
+        ));
+    }
+}

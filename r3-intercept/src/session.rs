@@ -1,0 +1,369 @@
+//! The archive of this process, and what has been written to it.
+//!
+//! The file is made with the first launch, so that processes which never launch leave none. Records
+//! that launches refer to are written once, before the launch; counts are written again and again,
+//! the last one holds.
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use r3_archive::model::{
+    AllocationId, AllocationRecord, DeviceRecord, KernelId, KernelRecord, LayoutSource, ModuleRecord,
+    ProcessRecord, ProcessStatsRecord, SourceRecord,
+};
+use r3_archive::{ArchiveWriter, WriteError, WriterOptions};
+
+use crate::allocations::Allocation;
+use crate::modules::{Function, Image};
+use crate::{driver, finish, loader, log, modules, nvrtc, process, select};
+
+/// How long the exit of the program may be held up by work that is still queued.
+const EXIT_LIMIT: Duration = Duration::from_secs(120);
+
+/// The open archive.
+pub struct Session {
+    pub writer: ArchiveWriter,
+    written: Mutex<Written>,
+    /// No more launches are recorded: budget, count or a write error.
+    full: AtomicBool,
+    pub captured: AtomicU64,
+    pub snapshot_bytes: AtomicU64,
+}
+
+#[derive(Default)]
+struct Written {
+    devices: HashSet<i32>,
+    modules: HashSet<u64>,
+    sources: HashSet<u64>,
+    kernels: HashSet<u64>,
+    allocations: HashSet<AllocationId>,
+}
+
+static SESSION: OnceLock<Option<Session>> = OnceLock::new();
+
+/// Counts that belong to no kernel.
+pub static LAUNCHES_INTO_GRAPHS: AtomicU64 = AtomicU64::new(0);
+pub static GRAPH_LAUNCHES: AtomicU64 = AtomicU64::new(0);
+static MESSAGES: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// Whether this process has an archive, or failed to make one.
+pub fn exists() -> bool {
+    SESSION.get().is_some()
+}
+
+/// The archive; made now if there is none. `None` when it could not be made.
+pub fn session() -> Option<&'static Session> {
+    SESSION
+        .get_or_init(|| {
+            let session = open();
+            if session.is_none() {
+                process::switch_off();
+            }
+            session
+        })
+        .as_ref()
+}
+
+/// Something that `info` should tell, once.
+pub fn message(text: String) {
+    let mut messages = MESSAGES.lock().unwrap_or_else(PoisonError::into_inner);
+    if messages.len() < 100 && !messages.contains(&text) {
+        messages.push(text);
+    }
+}
+
+fn open() -> Option<Session> {
+    process::on_first_launch();
+    let settings = process::settings()?;
+    let options = &settings.options;
+    let facts = r3_options::ProcessFacts { pid: std::process::id(), ..settings.facts.clone() };
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut writer_options = WriterOptions::default();
+    writer_options.zstd_level = options.level;
+    writer_options.workers = options.workers(cores);
+    writer_options.byte_budget = options.budget;
+    let wanted = options.out_path(&facts);
+    let writer = match create(&wanted, &writer_options) {
+        Ok(writer) => writer,
+        Err(error) => {
+            log::error(format_args!("{error}; nothing is recorded, the program runs on"));
+            return None;
+        }
+    };
+    let session = Session {
+        writer,
+        written: Mutex::default(),
+        full: AtomicBool::new(false),
+        captured: AtomicU64::new(0),
+        snapshot_bytes: AtomicU64::new(0),
+    };
+    if let Err(error) = session.writer.append(&describe_process(settings, &facts)) {
+        session.fail(&error);
+    }
+    // SAFETY: the handler is a plain function of this library, which is never unloaded.
+    unsafe { libc::atexit(at_exit) };
+    log::info(format_args!("recording to {}", session.writer.path().display()));
+    Some(session)
+}
+
+/// A name that is taken gets a number: an archive is never overwritten.
+fn create(wanted: &PathBuf, options: &WriterOptions) -> Result<ArchiveWriter, WriteError> {
+    let mut result = ArchiveWriter::create(wanted, options.clone());
+    for number in 2..1000 {
+        if result.is_ok() || !wanted.exists() {
+            break;
+        }
+        let stem = wanted.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let suffix = wanted.extension().map(|e| format!(".{}", e.to_string_lossy()));
+        let name = format!("{stem}-{number}{}", suffix.unwrap_or_default());
+        let path = wanted.with_file_name(name);
+        if !path.exists() {
+            result = ArchiveWriter::create(&path, options.clone());
+        }
+    }
+    result
+}
+
+fn describe_process(
+    settings: &process::Settings,
+    facts: &r3_options::ProcessFacts,
+) -> ProcessRecord {
+    ProcessRecord {
+        r3_version: env!("CARGO_PKG_VERSION").to_owned(),
+        pid: facts.pid,
+        host: facts.host.to_string_lossy().into_owned(),
+        exe: settings.facts.exe.to_string_lossy().into_owned(),
+        argv: std::env::args_os().map(|a| a.to_string_lossy().into_owned()).collect(),
+        cwd: std::env::current_dir().unwrap_or_default().to_string_lossy().into_owned(),
+        rank: facts.rank,
+        started_unix_ns: unix_ns(),
+        driver_version: driver::version(),
+        driver_path: loader::driver().map(|d| d.path.clone()).unwrap_or_default(),
+        environment: process::environment(),
+    }
+}
+
+/// Now, in nanoseconds since the Unix epoch.
+pub fn unix_ns() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |d| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX))
+}
+
+impl Session {
+    /// Whether another launch may be recorded; the reason when not.
+    pub fn has_room(&self) -> Result<(), &'static str> {
+        if self.full.load(Ordering::Relaxed) {
+            return Err("the archive could not be written any more");
+        }
+        let options = process::settings().map(|s| &s.options);
+        let (max, budget) = options.map_or((0, 0), |o| (o.max_launches, o.budget));
+        if self.captured.load(Ordering::Relaxed) >= max {
+            return Err("R3_MAX launches are recorded");
+        }
+        if self.writer.stored_bytes() >= budget {
+            return Err("R3_BUDGET bytes are used");
+        }
+        Ok(())
+    }
+
+    /// The archive cannot take more. What is in it stays.
+    pub fn fail(&self, error: &WriteError) {
+        if !self.full.swap(true, Ordering::Relaxed) {
+            log::warn(format_args!(
+                "{error}; no more launches are recorded, what was recorded is kept, the program \
+                 runs on"
+            ));
+            message(error.to_string());
+        }
+    }
+
+    fn once<K: std::hash::Hash + Eq>(
+        &self,
+        set: impl FnOnce(&mut Written) -> &mut HashSet<K>,
+        key: K,
+    ) -> bool {
+        set(&mut self.written.lock().unwrap_or_else(PoisonError::into_inner)).insert(key)
+    }
+
+    /// Writes a device's record, once.
+    pub fn device(&self, ordinal: i32) -> Result<(), WriteError> {
+        if !self.once(|w| &mut w.devices, ordinal) {
+            return Ok(());
+        }
+        let (name, uuid, total_memory, attributes) = driver::describe_device(ordinal);
+        let attribute =
+            |wanted| attributes.iter().find(|(id, _)| *id == wanted).map_or(0, |(_, v)| *v);
+        // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR and _MINOR.
+        let compute_capability = (attribute(75), attribute(76));
+        self.writer.append(&DeviceRecord {
+            ordinal,
+            name,
+            uuid,
+            compute_capability,
+            total_memory,
+            attributes,
+        })
+    }
+
+    /// Writes the record of a kernel of which a launch is recorded, with its module, once.
+    pub fn kernel(&self, function: &Function) -> Result<(), WriteError> {
+        let kernel = &function.kernel;
+        if let Some(image) = &kernel.image {
+            self.image(image)?;
+        }
+        if !self.once(|w| &mut w.kernels, kernel.id.0) {
+            return Ok(());
+        }
+        let (params, layout) = match kernel.layout(function.handle) {
+            Some((params, source)) => (params.clone(), *source),
+            None => (Vec::new(), LayoutSource::Buffer),
+        };
+        // CUfunction_attribute runs to 16 or so in CUDA 13.
+        let attributes =
+            (0..=20).filter_map(|id| function.handle.attribute(id).map(|v| (id, v))).collect();
+        self.writer.append(&KernelRecord {
+            id: kernel.id,
+            module: kernel.image.as_ref().map(|image| image.id),
+            name: kernel.name.clone(),
+            params,
+            layout,
+            attributes,
+        })
+    }
+
+    /// Writes the record of a kernel that is only counted.
+    fn counted_kernel(&self, function: &Function) -> Result<(), WriteError> {
+        let kernel = &function.kernel;
+        if !self.once(|w| &mut w.kernels, kernel.id.0) {
+            return Ok(());
+        }
+        self.writer.append(&KernelRecord {
+            id: kernel.id,
+            module: None,
+            name: kernel.name.clone(),
+            params: Vec::new(),
+            layout: LayoutSource::Buffer,
+            attributes: Vec::new(),
+        })
+    }
+
+    fn image(&self, image: &Arc<Image>) -> Result<(), WriteError> {
+        if !self.once(|w| &mut w.modules, image.id.0) {
+            return Ok(());
+        }
+        if let Some(source) = &image.source {
+            self.source(source)?;
+        }
+        let Some((kind, bytes)) = image.read() else {
+            message(format!("module {}: its image was gone when it was needed", image.id));
+            return Ok(());
+        };
+        self.writer.append(&ModuleRecord {
+            id: image.id,
+            kind,
+            image: self.writer.put_bytes(&bytes)?,
+            loaded_by: image.loaded_by.to_owned(),
+            jit_options: image.jit_options.clone(),
+            origin: image.origin.clone(),
+            source: image.source.as_ref().map(|source| source.id),
+        })?;
+        image.release();
+        Ok(())
+    }
+
+    fn source(&self, source: &nvrtc::Source) -> Result<(), WriteError> {
+        if !self.once(|w| &mut w.sources, source.id.0) {
+            return Ok(());
+        }
+        let headers = source.headers.iter();
+        self.writer.append(&SourceRecord {
+            id: source.id,
+            compiler: "nvrtc".to_owned(),
+            name: source.name.clone(),
+            text: self.writer.put_bytes(&source.text)?,
+            headers: headers
+                .map(|(name, text)| Ok((name.clone(), self.writer.put_bytes(text)?)))
+                .collect::<Result<_, WriteError>>()?,
+            options: source.options.clone(),
+            name_expressions: source.name_expressions.clone(),
+        })
+    }
+
+    /// Writes an allocation's record, once.
+    pub fn allocation(&self, allocation: &Allocation) -> Result<(), WriteError> {
+        if !self.once(|w| &mut w.allocations, allocation.id) {
+            return Ok(());
+        }
+        self.writer.append(&AllocationRecord {
+            id: allocation.id,
+            address: allocation.address,
+            len: allocation.len,
+            kind: allocation.kind,
+            device: allocation.device,
+        })
+    }
+
+    /// Writes the counts of one kernel, and of the process, as they stand.
+    pub fn progress(&self, kernel: KernelId) -> Result<(), WriteError> {
+        let all = select::stats();
+        for (_, record) in all.iter().filter(|(_, record)| record.kernel == kernel) {
+            self.writer.append(record)?;
+        }
+        self.process_stats()
+    }
+
+    /// Writes the counts of all kernels: the last records of the archive.
+    fn stats(&self) -> Result<(), WriteError> {
+        for (function, record) in select::stats() {
+            self.counted_kernel(&function)?;
+            self.writer.append(&record)?;
+        }
+        self.process_stats()
+    }
+
+    fn process_stats(&self) -> Result<(), WriteError> {
+        let into_graphs = LAUNCHES_INTO_GRAPHS.load(Ordering::Relaxed);
+        let mut stats = ProcessStatsRecord {
+            launches: select::LAUNCHES.load(Ordering::Relaxed) + into_graphs,
+            captured: self.captured.load(Ordering::Relaxed),
+            launches_into_graphs: into_graphs,
+            graph_launches: GRAPH_LAUNCHES.load(Ordering::Relaxed),
+            snapshot_bytes: self.snapshot_bytes.load(Ordering::Relaxed),
+            messages: MESSAGES.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+        };
+        modules::describe_unseen(&mut stats);
+        self.writer.append(&stats)
+    }
+}
+
+/// The program ends. No CUDA call is made here, since the driver may be gone, and no thread is
+/// joined; the worker threads still run and are given time to write what is queued.
+extern "C" fn at_exit() {
+    if !process::is_owner() {
+        return;
+    }
+    process::switch_off();
+    let _ = std::panic::catch_unwind(|| {
+        let Some(Some(session)) = SESSION.get() else { return };
+        if !finish::drain(EXIT_LIMIT) {
+            log::warn(format_args!(
+                "{}: still writing after {} s; the last launches may be missing",
+                session.writer.path().display(),
+                EXIT_LIMIT.as_secs()
+            ));
+        }
+        let result = session.stats().and_then(|()| session.writer.finish());
+        match result {
+            Ok(()) => log::info(format_args!(
+                "{} launches in {}",
+                session.captured.load(Ordering::Relaxed),
+                session.writer.path().display()
+            )),
+            Err(error) => log::warn(format_args!("{error}; what was recorded before is kept")),
+        }
+    });
+}
