@@ -5,6 +5,7 @@ mod compress;
 pub mod format;
 pub mod index;
 pub mod model;
+pub mod ops;
 mod read;
 mod write;
 

@@ -1,5 +1,7 @@
 //! What is written is read back, by the index and by a scan.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod common;
 
 use common::*;

@@ -63,6 +63,32 @@ impl Archive {
         }
     }
 
+    /// What the regions of a launch belong to, without reading their chunk lists.
+    pub(crate) fn owners(&self, id: LaunchId) -> impl Iterator<Item = &RegionOwner> {
+        let at = self
+            .slots
+            .binary_search_by_key(&id, |slot| slot.launch.head.id)
+            .ok();
+        let slot = at.and_then(|at| self.slots.get(at));
+        slot.into_iter()
+            .flat_map(|slot| &slot.launch.regions)
+            .map(|region| &region.owner)
+    }
+
+    /// Chunks that hold the chunk lists of launches.
+    pub(crate) fn table_chunks(&self) -> impl Iterator<Item = ChunkId> + '_ {
+        self.slots
+            .iter()
+            .flat_map(|slot| &slot.launch.regions)
+            .flat_map(|region| {
+                let table = match &region.chunks {
+                    StoredList::Inline(_) => None,
+                    StoredList::Table(blob) => Some(blob.chunks.stored().map(|(_, id)| id)),
+                };
+                table.into_iter().flatten()
+            })
+    }
+
     /// The record of a stored launch.
     fn resolve(&self, slot: &Slot) -> Result<LaunchRecord, ReadError> {
         let mut launch = slot.launch.head.clone();

@@ -99,10 +99,9 @@ impl Archive {
         }
         let mut out = vec![0; usize::try_from(end - start).unwrap_or(0)];
         let mut rest = out.as_mut_slice();
-        let mut index = start / CHUNK_SIZE as u64;
         let mut skip = (start % CHUNK_SIZE as u64) as usize;
         let mut whole = Vec::new();
-        for chunk in chunks {
+        for (index, chunk) in (start / CHUNK_SIZE as u64..).zip(chunks) {
             if rest.is_empty() {
                 break;
             }
@@ -120,7 +119,6 @@ impl Archive {
             }
             rest = after;
             skip = 0;
-            index += 1;
         }
         Ok(out)
     }

@@ -217,6 +217,25 @@ impl Archive {
         self.chunks.keys().copied()
     }
 
+    pub(crate) fn bytes(&self) -> &Source {
+        &self.source
+    }
+
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// Visits every complete block of the file, whatever the index says.
+    pub(crate) fn walk(
+        &self,
+        salvage: &mut Salvage,
+        mut visit: impl FnMut(u64, &BlockHeader),
+    ) -> Result<(), ReadError> {
+        scan::walk(&self.source, self.tag, salvage, |offset, header, _| {
+            visit(offset, header)
+        })
+    }
+
     /// Header and offset of the block of a chunk.
     pub(crate) fn chunk_block(&self, id: ChunkId) -> Result<(u64, BlockHeader), ReadError> {
         let Some(entry) = self.chunks.get(&id) else {

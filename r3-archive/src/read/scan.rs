@@ -22,9 +22,23 @@ pub(crate) struct Blocks {
     pub chunks: HashMap<ChunkId, ChunkEntry>,
 }
 
-/// Walks from header to header and notes what is not in order in `salvage`.
+/// All complete blocks of the file.
 pub(crate) fn scan(source: &Source, tag: u64, salvage: &mut Salvage) -> Result<Blocks, ReadError> {
     let mut blocks = Blocks::default();
+    walk(source, tag, salvage, |offset, header, salvage| {
+        note(header, offset, &mut blocks, salvage);
+    })?;
+    Ok(blocks)
+}
+
+/// Walks from header to header, calls `visit` for each complete block, and notes what is not in
+/// order in `salvage`.
+pub(crate) fn walk(
+    source: &Source,
+    tag: u64,
+    salvage: &mut Salvage,
+    mut visit: impl FnMut(u64, &BlockHeader, &mut Salvage),
+) -> Result<(), ReadError> {
     let mut offset = BLOCKS_START;
     while offset.saturating_add(HEADER_LEN as u64) <= source.len() {
         let mut bytes = [0; HEADER_LEN];
@@ -46,7 +60,7 @@ pub(crate) fn scan(source: &Source, tag: u64, salvage: &mut Salvage) -> Result<B
             }
         };
         match header.state {
-            BLOCK_COMMITTED => note(&header, offset, &mut blocks, salvage),
+            BLOCK_COMMITTED => visit(offset, &header, salvage),
             BLOCK_RESERVED => salvage.incomplete_blocks += 1,
             _ => salvage.damage(
                 offset,
@@ -57,7 +71,7 @@ pub(crate) fn scan(source: &Source, tag: u64, salvage: &mut Salvage) -> Result<B
         // `check_header` found that this does not overflow.
         offset = offset.saturating_add(header.block_len().unwrap_or(BLOCK_ALIGN));
     }
-    Ok(blocks)
+    Ok(())
 }
 
 fn note(header: &BlockHeader, offset: u64, blocks: &mut Blocks, salvage: &mut Salvage) {

@@ -50,6 +50,7 @@ impl ChunkStore {
         if bytes.len() > CHUNK_SIZE {
             return Err(WriteError::ChunkTooLong { len: bytes.len() });
         }
+        file.check_owner()?;
         if is_zero(bytes) {
             return Ok(ChunkRef::Zero);
         }
@@ -102,6 +103,13 @@ impl ChunkStore {
             });
         }
         Ok(ChunkRef::Data(id))
+    }
+
+    pub fn contains(&self, id: ChunkId) -> bool {
+        self.shard(id)
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .contains_key(&id)
     }
 
     /// All chunks, in file order.

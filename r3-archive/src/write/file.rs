@@ -36,6 +36,9 @@ use crate::{
 const MIN_STEP: u64 = 4 << 20;
 const MAX_STEP: u64 = 256 << 20;
 
+/// How much of it is mapped: what is mapped counts as the process's memory.
+const WINDOW: u64 = 32 << 20;
+
 /// How long `finish` waits for threads that are in the middle of a block.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -315,7 +318,8 @@ impl BlockFile {
             }
         }
         let start = offset - offset % BLOCKS_START;
-        let map = usize::try_from(state.allocated - start)
+        let mapped_to = state.allocated.min(end.max(start + WINDOW));
+        let map = usize::try_from(mapped_to - start)
             .map_err(io::Error::other)
             .and_then(|len| MmapOptions::new().offset(start).len(len).map_raw(file))
             .map_err(|error| self.failed("map", error))?;
@@ -434,6 +438,20 @@ impl BlockFile {
         };
         file.write_all_at(&closing.to_bytes(), IDENTITY_LEN as u64)
             .map_err(|error| self.failed("close", error))
+    }
+}
+
+impl Drop for BlockFile {
+    /// A writer that goes away unfinished gives back the space that it did not use.
+    fn drop(&mut self) {
+        if self.check_owner().is_err() {
+            return;
+        }
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let end = state.end;
+        if let Some(file) = state.fd.file() {
+            let _ = file.set_len(end);
+        }
     }
 }
 

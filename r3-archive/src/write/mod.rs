@@ -153,6 +153,26 @@ impl ArchiveWriter {
         Ok(())
     }
 
+    /// Stores the chunk `id` with a payload that is compressed already and was checked.
+    pub(crate) fn put_stored(
+        &self,
+        id: ChunkId,
+        codec: Codec,
+        raw_len: u32,
+        payload: &[u8],
+    ) -> Result<(), WriteError> {
+        let stored = self
+            .inner
+            .chunks
+            .store(&self.inner.file, id, || Ok((codec, raw_len, payload)));
+        stored.map(|_| ())
+    }
+
+    /// Whether the chunk `id` is stored.
+    pub(crate) fn has_chunk(&self, id: ChunkId) -> bool {
+        self.inner.chunks.contains(id)
+    }
+
     /// Bytes of the file that are in use.
     pub fn stored_bytes(&self) -> u64 {
         self.inner.file.end()

@@ -30,7 +30,10 @@ pub fn text(seed: u64, len: usize) -> Vec<u8> {
 }
 
 pub fn options(workers: usize) -> WriterOptions {
-    WriterOptions { workers, ..WriterOptions::default() }
+    WriterOptions {
+        workers,
+        ..WriterOptions::default()
+    }
 }
 
 pub fn process() -> ProcessRecord {
