@@ -2,6 +2,7 @@
 
 import argparse
 import importlib
+import pathlib
 import shutil
 import sys
 import tarfile
@@ -40,6 +41,16 @@ def describe(session, report):
     report.write({"stage": "machine", **machine})
 
 
+def scratch():
+    """A scratch folder, with the same name in every run: archives hold the paths of programs."""
+    usual = pathlib.Path(tempfile.gettempdir()) / "r3-gpu"
+    try:
+        usual.mkdir()
+    except FileExistsError:
+        return tempfile.mkdtemp(prefix="r3-gpu-")
+    return usual
+
+
 def main():
     parser = argparse.ArgumentParser(prog="record-replay.sh", description=__doc__)
     parser.add_argument("stages", nargs="*", default=["all"], help=f"all, or some of: {', '.join(LIMITS)}")
@@ -61,7 +72,7 @@ def main():
     if arguments.document:
         write_document(arguments.document)
         return 0
-    work = arguments.work or tempfile.mkdtemp(prefix="r3-gpu-")
+    work = arguments.work or scratch()
     session = Session(arguments.out, work, arguments.deadline)
     report = Report(session)
     describe(session, report)
@@ -81,6 +92,11 @@ def main():
     with tarfile.open(session.out / "logs.tar.gz", "w:gz") as tar:
         tar.add(session.logs, arcname="logs")
     shutil.rmtree(session.logs)
+    failed = session.out / "failed-archives"
+    if failed.exists():
+        with tarfile.open(session.out / "failed-archives.tar", "w") as tar:
+            tar.add(failed, arcname=failed.name)
+        shutil.rmtree(failed)
     if not arguments.work:
         shutil.rmtree(work, ignore_errors=True)
     return code

@@ -5,6 +5,8 @@ import shutil
 
 from .session import archives
 
+KEPT = 12_000_000  # bytes of archives kept of failures
+
 
 def number_of_launches(session, archive, log):
     """Launches in an archive, and the outcome of `r3-replay ls`."""
@@ -41,11 +43,35 @@ def verify(session, archive, log, noise, limit=90):
     return again.ok, "within noise" if again.ok else "failed", [] if again.ok else [exact, measured, again]
 
 
+def keep(session, archive):
+    """Keeps the archive of a failure for a look at it elsewhere, while there is room."""
+    folder = session.out / "failed-archives"
+    used = sum(path.stat().st_size for path in folder.glob("*")) if folder.exists() else 0
+    if used + archive.stat().st_size <= KEPT:
+        folder.mkdir(exist_ok=True)
+        shutil.copyfile(archive, folder / archive.name)
+
+
 def compare(session, name, command, *, folder, limit=60, noise=False, launches=None, env=None):
-    """The whole way of one program. Gives (ok, fields, note, failing outcomes, archive)."""
+    """The whole way of one program. Gives (ok, fields, note, failing outcomes, archive).
+
+    What failed while recording is recorded once more with R3_LOG=debug, for the logs.
+    """
+    result = attempt(session, name, command, folder, limit, noise, launches, env or {})
+    ok, fields, _, failing, archive = result
+    if not ok and archive is not None:
+        keep(session, archive)
+    if not ok and fields["verify"] in ("-", "exact") and fields["shim_s"] != "-":
+        again = session.folder(folder, name, "debug")
+        failing.append(session.run(command, cwd=again, limit=limit, env=session.shim(again, R3_LOG="debug", **(env or {})),
+                                   log=f"{name}-shim-debug"))
+    return result
+
+
+def attempt(session, name, command, folder, limit, noise, launches, extra):
+    """One attempt of `compare`."""
     fields = {"output": "-", "exit": "-", "launches": "-", "KB": "-", "verify": "-", "bare_s": "-", "shim_s": "-"}
     bare_folder, shim_folder = session.folder(folder, name, "bare"), session.folder(folder, name, "shim")
-    extra = env or {}
     bare = session.run(command, cwd=bare_folder, limit=limit, env=session.environment(**extra), log=f"{name}-bare")
     fields["bare_s"] = round(bare.seconds, 2)
     if not bare.ok:

@@ -32,6 +32,7 @@ def run(session, report):
     names = list(session.samples)
     with ThreadPoolExecutor(WORKERS) as pool:
         results = dict(zip(names, pool.map(lambda name: one(session, name) if (built / name).exists() else None, names)))
+    session.sample_results = results
     failures = []
     for name, result in results.items():
         if result is None:
