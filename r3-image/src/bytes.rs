@@ -15,9 +15,3 @@ pub(crate) fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
 pub(crate) fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     array(bytes, at).map(u64::from_le_bytes)
 }
-
-/// Bytes from `at` up to a NUL or the end.
-pub(crate) fn c_str(bytes: &[u8], at: usize) -> Option<&[u8]> {
-    let rest = bytes.get(at..)?;
-    rest.split(|&b| b == 0).next()
-}

@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use crate::bytes::{c_str, u16_at, u32_at, u64_at};
+use crate::bytes::{u16_at, u32_at, u64_at};
 use crate::compression::Compression;
 use crate::problem::{ProblemKind, Problems};
 
@@ -17,6 +17,8 @@ pub const WRAPPER_MAGIC: u32 = 0x4662_43B1;
 pub(crate) const CONTAINER_HEADER: usize = 16;
 /// Every entry's header reaches at least to the end of its flags.
 const MIN_ENTRY_HEADER: usize = 48;
+/// Shortest header of a group's member.
+const MEMBER_HEADER: usize = 64;
 
 /// Flag of an entry: 64-bit addresses.
 pub const FLAG_64_BIT: u64 = 0x1;
@@ -27,6 +29,25 @@ pub const FLAG_LZ4: u64 = 0x2000;
 /// Flag of an entry: compressed with Zstandard.
 pub const FLAG_ZSTD: u64 = 0x8000;
 
+/// Flag of an entry: code for one architecture only, `a` in `sm_90a`.
+pub const FLAG_ARCH_SPECIFIC: u64 = 0x10_0000;
+/// Flag of an entry: code for one family of architectures, `f` in `sm_100f`.
+pub const FLAG_FAMILY_SPECIFIC: u64 = 0x20_0000;
+/// Kind of an entry that packs several others into one payload.
+pub const KIND_GROUP: u16 = 0x100;
+
+/// Bytes of the image that hold a payload, alone or with others.
+#[derive(Clone, Debug)]
+pub(crate) struct Packed {
+    /// As stored, without padding.
+    pub stored: Range<usize>,
+    pub compression: Compression,
+    /// Declared length of what is stored when decompressed.
+    pub raw_len: u64,
+    /// The part of it that is the payload, when it is not all.
+    pub member: Option<Range<u64>>,
+}
+
 /// An entry's header, decoded.
 #[derive(Clone, Debug)]
 pub(crate) struct RawEntry {
@@ -36,13 +57,30 @@ pub(crate) struct RawEntry {
     pub name: Option<String>,
     pub options: Option<String>,
     pub flags: u64,
-    pub compression: Compression,
-    /// Uncompressed length as declared; the stored length when not compressed.
-    pub raw_len: u64,
+    pub packed: Packed,
     /// Header and padded payload.
     pub whole: Range<usize>,
-    /// The payload as stored, without padding.
-    pub stored: Range<usize>,
+}
+
+impl RawEntry {
+    /// `a` in `sm_90a`, `f` in `sm_100f`.
+    pub fn arch_suffix(&self) -> Option<char> {
+        if self.flags & FLAG_ARCH_SPECIFIC != 0 {
+            Some('a')
+        } else if self.flags & FLAG_FAMILY_SPECIFIC != 0 {
+            Some('f')
+        } else {
+            None
+        }
+    }
+
+    /// Length of the payload when decompressed, as declared.
+    pub fn raw_len(&self) -> u64 {
+        match &self.packed.member {
+            Some(range) => range.end - range.start,
+            None => self.packed.raw_len,
+        }
+    }
 }
 
 /// All containers of `bytes`, with the entries of each.
@@ -130,12 +168,19 @@ fn walk(bytes: &[u8], body: Range<usize>, entries: &mut Vec<RawEntry>, problems:
             return;
         }
         match entry(inside, at) {
-            Ok((entry, problem)) => {
+            Ok((entry, header, problem)) => {
                 if let Some(kind) = problem {
                     problems.add(format_args!("entry {} at {at:#x}", entries.len()), kind);
                 }
                 at = entry.whole.end;
-                entries.push(entry);
+                match members(&entry, header) {
+                    Ok(None) => entries.push(entry),
+                    Ok(Some(members)) => entries.extend(members),
+                    Err(kind) => {
+                        problems.add(format_args!("entry {} at {at:#x}", entries.len()), kind);
+                        entries.push(entry);
+                    }
+                }
             }
             Err(kind) => {
                 problems.add(format_args!("entry {} at {at:#x}", entries.len()), kind);
@@ -145,106 +190,191 @@ fn walk(bytes: &[u8], body: Range<usize>, entries: &mut Vec<RawEntry>, problems:
     }
 }
 
-/// Decodes the entry with which `inside` begins; `base` is its offset in the image.
-fn entry(inside: &[u8], base: usize) -> Result<(RawEntry, Option<ProblemKind>), ProblemKind> {
+/// Decodes the entry with which `inside` begins; `base` is its offset in the image. Answers with
+/// its header, and with what is wrong but does not hinder.
+fn entry(
+    inside: &[u8],
+    base: usize,
+) -> Result<(RawEntry, &[u8], Option<ProblemKind>), ProblemKind> {
     let present = inside.len() as u64;
     let truncated = |what, needed| ProblemKind::Truncated {
         what,
         needed,
         present,
     };
-    if inside.len() < MIN_ENTRY_HEADER {
+    let Some(fields) = Fields::read(inside) else {
         return Err(truncated("entry header", MIN_ENTRY_HEADER as u64));
-    }
-    // Reads below cannot miss: the length was checked.
-    let u16_of = |at| u16_at(inside, at).unwrap_or(0);
-    let u32_of = |at| u32_at(inside, at).unwrap_or(0);
-    let u64_of = |at| u64_at(inside, at).unwrap_or(0);
-
-    let header_len = u32_of(4);
-    if (header_len as usize) < MIN_ENTRY_HEADER {
+    };
+    let header_len = fields.header_len as usize;
+    if header_len < MIN_ENTRY_HEADER {
+        let value = header_len as u64;
         return Err(ProblemKind::BadValue {
             what: "entry header length",
-            value: header_len.into(),
+            value,
         });
     }
-    let Some(header) = inside.get(..header_len as usize) else {
-        return Err(truncated("entry header", header_len.into()));
+    let Some((header, payload)) = inside.split_at_checked(header_len) else {
+        return Err(truncated("entry header", header_len as u64));
     };
-    let padded = u64_of(8);
     let mut problem = None;
-    let available = present - u64::from(header_len);
-    if padded > available {
-        problem = Some(truncated("entry payload", padded));
+    let available = payload.len() as u64;
+    if fields.padded_len > available {
+        problem = Some(truncated("entry payload", fields.padded_len));
     }
-    let padded = padded.min(available);
-
-    let flags = u64_of(40);
-    let packed = flags & (FLAG_LZ4 | FLAG_ZSTD) != 0;
-    let compressed_len = u64::from(u32_of(16));
-    let stored_len = if compressed_len == 0 {
-        padded
-    } else {
-        compressed_len
+    let padded = fields.padded_len.min(available);
+    let stored_len = match u64::from(fields.compressed_len) {
+        0 => padded,
+        len if len > padded => {
+            problem.get_or_insert(ProblemKind::BadValue {
+                what: "compressed length",
+                value: len,
+            });
+            padded
+        }
+        len => len,
     };
-    if stored_len > padded && problem.is_none() {
-        problem = Some(ProblemKind::BadValue {
-            what: "compressed length",
-            value: stored_len,
-        });
-    }
-    let stored_len = stored_len.min(padded);
-    let from = base + header_len as usize;
-    let stored = from..from + usize::try_from(stored_len).unwrap_or(0);
-    let whole = base..from + usize::try_from(padded).unwrap_or(0);
-
-    let payload_start = inside.get(header_len as usize..).unwrap_or_default();
-    let compression = if !packed {
-        Compression::None
-    } else if flags & FLAG_ZSTD != 0 {
-        if payload_start.starts_with(&[0x28, 0xB5, 0x2F, 0xFD]) {
+    let compression = if fields.flags & FLAG_ZSTD != 0 {
+        if payload.starts_with(&[0x28, 0xB5, 0x2F, 0xFD]) {
             Compression::Zstd
         } else {
             Compression::Opaque
         }
-    } else {
+    } else if fields.flags & FLAG_LZ4 != 0 {
         Compression::Lz4
+    } else {
+        Compression::None
     };
-    let declared = u64_at(header, 56).unwrap_or(0);
     let raw_len = match compression {
-        Compression::Lz4 | Compression::Zstd => declared,
-        Compression::None | Compression::Opaque => stored_len,
+        Compression::None => stored_len,
+        _ => u64_at(header, 56).unwrap_or(0),
     };
-
-    let (name_at, name_len) = (u32_of(32) as usize, u32_of(36) as usize);
-    let name = (name_at != 0 && name_len != 0)
-        .then(|| header.get(name_at..name_at.checked_add(name_len)?))
-        .flatten()
-        .map(text);
-    let options_at = u32_of(20) as usize;
-    let options = (options_at != 0)
-        .then(|| c_str(header, options_at))
-        .flatten()
-        .filter(|options| !options.is_empty())
-        .map(text);
-
+    // Both lengths fit: they are no longer than the payload that is there.
+    let from = base + header_len;
+    let end = |len: u64| from + usize::try_from(len).unwrap_or(0);
     let entry = RawEntry {
-        kind: u16_of(0),
-        version: (u16_of(26), u16_of(24)),
-        sm: u32_of(28),
-        name,
-        options,
-        flags,
-        compression,
-        raw_len,
-        whole,
-        stored,
+        kind: fields.kind,
+        version: fields.version,
+        sm: fields.sm,
+        name: fields.name(header),
+        options: fields.options(header),
+        flags: fields.flags,
+        packed: Packed {
+            stored: from..end(stored_len),
+            compression,
+            raw_len,
+            member: None,
+        },
+        whole: base..end(padded),
     };
-    Ok((entry, problem))
+    Ok((entry, header, problem))
 }
 
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes)
-        .trim_end_matches('\0')
-        .to_owned()
+/// The fields that every entry's header has.
+struct Fields {
+    kind: u16,
+    /// In a group's member: its offset in the group's payload.
+    header_len: u32,
+    padded_len: u64,
+    compressed_len: u32,
+    options_at: u32,
+    version: (u16, u16),
+    sm: u32,
+    name_at: u32,
+    name_len: u32,
+    flags: u64,
+}
+
+impl Fields {
+    fn read(bytes: &[u8]) -> Option<Fields> {
+        Some(Fields {
+            kind: u16_at(bytes, 0)?,
+            header_len: u32_at(bytes, 4)?,
+            padded_len: u64_at(bytes, 8)?,
+            compressed_len: u32_at(bytes, 16)?,
+            options_at: u32_at(bytes, 20)?,
+            version: (u16_at(bytes, 26)?, u16_at(bytes, 24)?),
+            sm: u32_at(bytes, 28)?,
+            name_at: u32_at(bytes, 32)?,
+            name_len: u32_at(bytes, 36)?,
+            flags: u64_at(bytes, 40)?,
+        })
+    }
+
+    /// Where the name lies, without its NUL.
+    fn name_range(&self) -> Option<Range<usize>> {
+        let (at, len) = (self.name_at as usize, self.name_len as usize);
+        (at != 0 && len != 0).then_some(at..at.checked_add(len)?)
+    }
+
+    /// Where the options lie: the header names a pair of offset and length. Code for newer
+    /// architectures keeps compatibility attributes there, which are not text.
+    fn options_range(&self, header: &[u8]) -> Option<Range<usize>> {
+        let pair = Some(self.options_at as usize).filter(|&at| at != 0)?;
+        let at = u32_at(header, pair)? as usize;
+        let len = u32_at(header, pair.checked_add(4)?)? as usize;
+        Some(at..at.checked_add(len)?)
+    }
+
+    fn name(&self, header: &[u8]) -> Option<String> {
+        text(header.get(self.name_range()?)?)
+    }
+
+    fn options(&self, header: &[u8]) -> Option<String> {
+        text(header.get(self.options_range(header)?)?)
+    }
+}
+
+fn text(bytes: &[u8]) -> Option<String> {
+    let text = std::str::from_utf8(bytes).ok()?.trim_matches(['\0', ' ']);
+    let plain = !text.is_empty() && !text.contains(|c: char| c.is_control() && c != '\t');
+    plain.then(|| text.to_owned())
+}
+
+/// The entries that a group packs into one payload; `None` when `entry` is no group.
+///
+/// A group's header goes on with a count and the length of a table. The table holds a header for
+/// each member, in which the offset in the unpacked payload stands in place of the header's length.
+fn members(entry: &RawEntry, header: &[u8]) -> Result<Option<Vec<RawEntry>>, ProblemKind> {
+    if entry.kind != KIND_GROUP {
+        return Ok(None);
+    }
+    let bad = |value: u32| ProblemKind::BadValue {
+        what: "member table",
+        value: value.into(),
+    };
+    let at = u32_at(header, 20).unwrap_or(0) as usize;
+    let count = u32_at(header, at).ok_or(bad(0))?;
+    let mut table = header.get(at + 8..).ok_or(bad(count))?;
+    let mut members = Vec::new();
+    for index in 0..count {
+        let fields = Fields::read(table).ok_or(bad(index))?;
+        // A member's header has its basic part, then what its name and options need, in words.
+        let ends =
+            [fields.name_range(), fields.options_range(table)].map(|range| range.map(|r| r.end));
+        let mut len = MEMBER_HEADER;
+        for end in ends.into_iter().flatten() {
+            let padded = end
+                .checked_add(1)
+                .and_then(|end| end.checked_next_multiple_of(8));
+            len = len.max(padded.ok_or(bad(index))?);
+        }
+        let (own, rest) = table.split_at_checked(len).ok_or(bad(index))?;
+        table = rest;
+        let start = u64::from(fields.header_len);
+        let end = start.checked_add(fields.padded_len).ok_or(bad(index))?;
+        members.push(RawEntry {
+            kind: fields.kind,
+            version: fields.version,
+            sm: fields.sm,
+            name: fields.name(own),
+            options: fields.options(own),
+            flags: fields.flags,
+            packed: Packed {
+                member: Some(start..end),
+                ..entry.packed.clone()
+            },
+            whole: entry.whole.clone(),
+        });
+    }
+    Ok(Some(members))
 }

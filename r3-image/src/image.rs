@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::bytes::u32_at;
 use crate::compression::{self, Compression, PayloadError};
-use crate::fatbin::{self, RawEntry};
+use crate::fatbin::{self, Packed, RawEntry};
 use crate::kernel::{KernelInfo, Space, Variable};
 use crate::problem::{Problem, ProblemKind, Problems};
 use crate::{cubin, ptx};
@@ -99,10 +99,11 @@ pub struct Entry {
     pub compression: Compression,
     /// Length of the payload when decompressed, as declared. It can be too small.
     pub raw_len: u64,
-    /// The whole entry, header included, as a range of the image's bytes.
+    /// The whole entry, header included, as a range of the image's bytes. Entries that were packed
+    /// together share one range.
     pub range: Range<usize>,
-    stored: Range<usize>,
-    bytes: Arc<Vec<u8>>,
+    packed: Packed,
+    bytes: Bytes,
     contents: OnceLock<Contents>,
 }
 
@@ -120,18 +121,53 @@ impl Entry {
     pub fn payload(&self) -> Result<Cow<'_, [u8]>, PayloadError> {
         let stored = self
             .bytes
-            .get(self.stored.clone())
+            .get(self.packed.stored.clone())
             .ok_or(PayloadError::Truncated)?;
-        match self.compression {
-            Compression::None | Compression::Opaque => Ok(Cow::Borrowed(stored)),
-            Compression::Lz4 => compression::lz4(stored, self.raw_len).map(Cow::Owned),
-            Compression::Zstd => compression::zstd(stored, self.raw_len).map(Cow::Owned),
+        let all = match self.packed.compression {
+            Compression::None | Compression::Opaque => Cow::Borrowed(stored),
+            Compression::Lz4 => Cow::Owned(compression::lz4(stored, self.packed.raw_len)?),
+            Compression::Zstd => Cow::Owned(compression::zstd(stored, self.packed.raw_len)?),
+        };
+        let Some(member) = &self.packed.member else {
+            return Ok(all);
+        };
+        let range = usize::try_from(member.start)
+            .ok()
+            .zip(usize::try_from(member.end).ok());
+        let range = range
+            .map(|(start, end)| start..end)
+            .ok_or(PayloadError::Truncated)?;
+        match all {
+            Cow::Borrowed(all) => all.get(range).map(Cow::Borrowed),
+            Cow::Owned(all) => all.get(range).map(|part| Cow::Owned(part.to_vec())),
         }
+        .ok_or(PayloadError::Truncated)
     }
 
-    /// The code as it is stored.
+    /// The bytes that hold the code, as they are stored: compressed, and with other entries when
+    /// they were packed together.
     pub fn stored(&self) -> &[u8] {
-        self.bytes.get(self.stored.clone()).unwrap_or_default()
+        self.bytes
+            .get(self.packed.stored.clone())
+            .unwrap_or_default()
+    }
+}
+
+/// The bytes of an image, shared with its entries.
+#[derive(Clone)]
+struct Bytes(Arc<Vec<u8>>);
+
+impl std::ops::Deref for Bytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl std::fmt::Debug for Bytes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} bytes", self.len())
     }
 }
 
@@ -142,7 +178,7 @@ impl Entry {
 #[derive(Debug)]
 pub struct Image {
     kind: ImageKind,
-    bytes: Arc<Vec<u8>>,
+    bytes: Bytes,
     containers: Vec<Range<usize>>,
     entries: Vec<Entry>,
     problems: Vec<Problem>,
@@ -158,7 +194,7 @@ impl Image {
 
     /// As [`Image::parse`], without copying the bytes.
     pub fn from_vec(bytes: Vec<u8>) -> Image {
-        let bytes = Arc::new(bytes);
+        let bytes = Bytes(Arc::new(bytes));
         let mut problems = Problems::default();
         let kind = ImageKind::of(&bytes);
         let mut containers = Vec::new();
@@ -171,14 +207,14 @@ impl Image {
                     .collect()
             }
             ImageKind::Cubin => {
-                let (sm, suffix) = cubin::architecture(&bytes);
-                vec![bare_entry(CodeForm::Cubin, sm, suffix, bytes.len(), &bytes)]
+                let arch = cubin::architecture(&bytes);
+                vec![bare_entry(CodeForm::Cubin, arch, bytes.len(), &bytes)]
             }
             ImageKind::Ptx => {
                 let len = bytes.iter().position(|&b| b == 0).unwrap_or(bytes.len());
                 let text = bytes.get(..len).unwrap_or_default();
-                let (version, sm, suffix) = ptx::header(text);
-                let mut entry = bare_entry(CodeForm::Ptx, sm, suffix, len, &bytes);
+                let (version, arch) = ptx::header(text);
+                let mut entry = bare_entry(CodeForm::Ptx, arch, len, &bytes);
                 entry.version = version;
                 vec![entry]
             }
@@ -388,44 +424,44 @@ impl Image {
     }
 }
 
-fn fatbin_entry(raw: RawEntry, bytes: &Arc<Vec<u8>>) -> Entry {
+fn fatbin_entry(raw: RawEntry, bytes: &Bytes) -> Entry {
     Entry {
         form: CodeForm::of_kind(raw.kind),
         sm: raw.sm,
-        arch_suffix: None,
+        arch_suffix: raw.arch_suffix(),
         version: raw.version,
+        raw_len: raw.raw_len(),
         name: raw.name,
         options: raw.options,
         flags: raw.flags,
-        compression: raw.compression,
-        raw_len: raw.raw_len,
+        compression: raw.packed.compression,
         range: raw.whole,
-        stored: raw.stored,
-        bytes: Arc::clone(bytes),
+        packed: raw.packed,
+        bytes: bytes.clone(),
         contents: OnceLock::new(),
     }
 }
 
-fn bare_entry(
-    form: CodeForm,
-    sm: u32,
-    suffix: Option<char>,
-    len: usize,
-    bytes: &Arc<Vec<u8>>,
-) -> Entry {
+fn bare_entry(form: CodeForm, arch: (u32, Option<char>), len: usize, bytes: &Bytes) -> Entry {
+    let compression = Compression::None;
     Entry {
         form,
-        sm,
-        arch_suffix: suffix,
+        sm: arch.0,
+        arch_suffix: arch.1,
         version: (0, 0),
         name: None,
         options: None,
         flags: 0,
-        compression: Compression::None,
+        compression,
         raw_len: len as u64,
         range: 0..len,
-        stored: 0..len,
-        bytes: Arc::clone(bytes),
+        packed: Packed {
+            stored: 0..len,
+            compression,
+            raw_len: len as u64,
+            member: None,
+        },
+        bytes: bytes.clone(),
         contents: OnceLock::new(),
     }
 }

@@ -141,3 +141,13 @@ pub struct Variable {
     /// It has an initial value other than zeros.
     pub initialised: bool,
 }
+
+/// Names that compilers make up for strings and the like. The driver does not look them up.
+pub(crate) fn is_compiler_made(name: &[u8]) -> bool {
+    name.starts_with(b"$str") || name.starts_with(b"__unnamed_")
+}
+
+/// Threads in a block of these dimensions.
+pub(crate) fn threads(block: [u32; 3]) -> u32 {
+    block.into_iter().fold(1, u32::saturating_mul)
+}

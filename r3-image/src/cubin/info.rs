@@ -10,13 +10,15 @@ pub(crate) mod attribute {
     pub const FRAME_SIZE: u8 = 0x11;
     pub const MIN_STACK_SIZE: u8 = 0x12;
     pub const KPARAM_INFO: u8 = 0x17;
+    pub const CBANK_PARAM_SIZE: u8 = 0x19;
+    pub const MAXREG_COUNT: u8 = 0x1B;
     pub const REGCOUNT: u8 = 0x2F;
     pub const CTA_PER_CLUSTER: u8 = 0x3D;
     pub const EXPLICIT_CLUSTER: u8 = 0x3E;
     pub const MAX_CLUSTER_RANK: u8 = 0x3F;
     pub const KPARAM_INFO_V2: u8 = 0x45;
     /// Higher numbers are not known here.
-    pub const LAST_KNOWN: u8 = 0x7F;
+    pub const LAST_KNOWN: u8 = 0x6B;
 }
 
 /// One record: an attribute's number and its value.

@@ -9,44 +9,62 @@ mod symbols;
 use std::collections::BTreeMap;
 
 use object::LittleEndian as LE;
-use object::elf::{EM_CUDA, FileHeader64, SHT_NOBITS, SHT_SYMTAB};
+use object::elf::{EM_CUDA, FileHeader64, SHT_SYMTAB};
 use object::read::elf::{FileHeader, SectionHeader};
 
 use crate::bytes::{u16_at, u32_at};
 use crate::image::{CodeForm, Contents};
-use crate::kernel::{KernelInfo, Param};
+use crate::kernel::{KernelInfo, Param, threads};
 use crate::problem::{ProblemKind, Problems};
 use info::{Record, Records, Stop, Value, attribute};
-use symbols::Symbols;
+use symbols::{Names, Sections, Symbols};
 
 type Elf = FileHeader64<LE>;
+
+/// Register count that stands for no cap.
+const NO_MAXREG: u32 = 255;
 
 /// A 64-bit little-endian ELF file for NVIDIA GPUs.
 pub(crate) fn is_cubin(bytes: &[u8]) -> bool {
     bytes.starts_with(b"\x7fELF\x02\x01") && u16_at(bytes, 18) == Some(EM_CUDA.0)
 }
 
-/// Architecture and suffix.
+/// Architecture and suffix, from the ELF flags.
 ///
-/// The ELF flags changed their layout with ABI version 8 (CUDA 13): the architecture moved from
-/// the lowest byte to the second.
+/// Their layout changed with ABI version 8 (CUDA 13, and CUDA 12.9 for `sm_100` and up): the
+/// architecture moved from the lowest byte to the second. Up to 12.9 a flag says that the code is
+/// for this architecture only; CUDA 13 says so in the section `.nv.compat`.
 pub(crate) fn architecture(bytes: &[u8]) -> (u32, Option<char>) {
+    const ABI_8: u8 = 8;
+    const ACCELERATED: u32 = 0x800;
+    const ACCELERATED_ABI_8: u32 = 0x8;
     let flags = u32_at(bytes, 48).unwrap_or(0);
     let abi = bytes.get(8).copied().unwrap_or(0);
-    if abi >= 8 {
-        ((flags >> 8) & 0xFF, None)
+    let (sm, accelerated) = if abi < ABI_8 {
+        (flags & 0xFF, flags & ACCELERATED != 0)
     } else {
-        (flags & 0xFF, None)
-    }
+        let flagged = flags & ACCELERATED_ABI_8 != 0;
+        (
+            (flags >> 8) & 0xFF,
+            flagged || compat_accelerated(bytes).unwrap_or(false),
+        )
+    };
+    (sm, accelerated.then_some('a'))
 }
 
-/// What is known of one function while sections are walked.
-#[derive(Default)]
-struct Parts<'a> {
-    text: bool,
-    shared: Option<u64>,
-    registers: Option<u32>,
-    info: Option<&'a [u8]>,
+/// Whether `.nv.compat` says that the code is for one architecture only.
+fn compat_accelerated(bytes: &[u8]) -> Option<bool> {
+    const ACCELERATOR_TARGET: u8 = 0x09;
+    let header = Elf::parse(bytes).ok()?;
+    let sections = header.sections(LE, bytes).ok()?;
+    let names = Names::of_sections(header, &sections, bytes);
+    let section = sections
+        .iter()
+        .find(|s| names.get(s.sh_name(LE)) == Some(b".nv.compat"))?;
+    let record = Records(section.data(LE, bytes).ok()?)
+        .map_while(Result::ok)
+        .find(|record| record.attribute == ACCELERATOR_TARGET)?;
+    Some(record.value == Value::Number(1))
 }
 
 /// Reads kernels and variables.
@@ -65,73 +83,157 @@ pub(crate) fn read(bytes: &[u8]) -> Contents {
 fn read_elf(bytes: &[u8], contents: &mut Contents, problems: &mut Problems) -> object::Result<()> {
     let header = Elf::parse(bytes)?;
     let sections = header.sections(LE, bytes)?;
+    let names = Names::of_sections(header, &sections, bytes);
     let table = sections.symbols(LE, bytes, SHT_SYMTAB)?;
-    let symbols = Symbols::new(&table, bytes.len());
+    let symbols = Symbols::new(table, &sections, bytes);
+    let (sm, _) = architecture(bytes);
 
-    let mut parts: BTreeMap<&[u8], Parts<'_>> = BTreeMap::new();
-    let mut module_info = None;
-    let mut constants = None;
+    let mut found = find(&sections, names, bytes, problems);
+    let of_functions = FunctionNumbers::read(found.module_info, problems);
+    for (index, name) in symbols.kernels() {
+        let text = String::from_utf8_lossy(name).into_owned();
+        let mut kernel = KernelInfo::named(text, CodeForm::Cubin);
+        let part = found.functions.remove(name).unwrap_or_default();
+        let stack = of_functions.stack.get(&index).copied().unwrap_or(0);
+        kernel.registers = of_functions
+            .registers
+            .get(&index)
+            .copied()
+            .or(part.registers);
+        kernel.local_bytes = Some(stack.max(part.local));
+        kernel.static_shared = Some(static_shared(part.shared, sm));
+        kernel.const_bytes = Some(found.constants);
+        let place = format!(".nv.info.{}", kernel.name);
+        let info = records(&place, part.info, problems);
+        fill(&mut kernel, &place, info, &symbols, problems);
+        contents.kernels.push(kernel);
+    }
+    contents.variables = symbols.variables(&sections, names, bytes);
+    if symbols.exhausted() {
+        problems.add("symbols", ProblemKind::Limit("too many bytes of names"));
+    }
+    Ok(())
+}
+
+/// What sections say of a module.
+#[derive(Default)]
+struct Found<'a> {
+    module_info: Option<&'a [u8]>,
+    constants: u32,
+    functions: BTreeMap<&'a [u8], Parts<'a>>,
+}
+
+/// What sections say of one function.
+#[derive(Default)]
+struct Parts<'a> {
+    shared: u32,
+    local: u32,
+    registers: Option<u32>,
+    info: Option<&'a [u8]>,
+}
+
+fn find<'a>(
+    sections: &Sections<'a>,
+    names: Names<'a>,
+    bytes: &'a [u8],
+    problems: &mut Problems,
+) -> Found<'a> {
+    let mut found = Found::default();
     // Sections may overlap in a hostile file: bound the work by what an honest one needs.
     let mut budget = bytes.len();
-    for section in sections.iter() {
-        let Ok(name) = sections.section_name(LE, section) else {
+    for (index, section) in sections.iter().enumerate() {
+        let Some(name) = names.get(section.sh_name(LE)) else {
+            let value = section.sh_name(LE).into();
+            let kind = ProblemKind::BadValue {
+                what: "name of a section",
+                value,
+            };
+            problems.add(format_args!("section {index}"), kind);
             continue;
         };
-        let size = section.sh_size(LE);
+        let place = || format!("section {}", String::from_utf8_lossy(name));
+        let size = u32::try_from(section.sh_size(LE)).unwrap_or(u32::MAX);
         let mut data = || {
-            if section.sh_type(LE) == SHT_NOBITS {
+            let Ok(data) = section.data(LE, bytes) else {
+                let needed = section.sh_size(LE);
+                let offset = section.sh_offset(LE);
+                let present = (bytes.len() as u64).saturating_sub(offset);
+                problems.add(
+                    place(),
+                    ProblemKind::Truncated {
+                        what: "section",
+                        needed,
+                        present,
+                    },
+                );
                 return None;
+            };
+            let left = budget.checked_sub(data.len());
+            if left.is_none() {
+                problems.add(place(), ProblemKind::Limit("sections overlap"));
             }
-            let data = section.data(LE, bytes).ok()?;
-            budget = budget.checked_sub(data.len())?;
+            budget = left?;
             Some(data)
         };
         if name == b".nv.info" {
-            module_info = data();
-        } else if let Some(kernel) = name.strip_prefix(b".nv.info.") {
-            parts.entry(kernel).or_default().info = data();
-        } else if let Some(kernel) = name.strip_prefix(b".text.") {
-            let part = parts.entry(kernel).or_default();
-            part.text = true;
-            part.registers = Some(section.sh_info(LE) >> 24).filter(|&count| count != 0);
-        } else if let Some(kernel) = name.strip_prefix(b".nv.shared.") {
-            parts.entry(kernel).or_default().shared = Some(size);
+            found.module_info = data();
         } else if name == b".nv.constant3" {
-            constants = u32::try_from(size).ok();
+            found.constants = size;
+        } else if let Some(function) = name.strip_prefix(b".nv.info.") {
+            found.functions.entry(function).or_default().info = data();
+        } else if let Some(function) = name.strip_prefix(b".text.") {
+            // Up to ABI version 7 the upper byte is the register count; later it is zero.
+            let count = section.sh_info(LE) >> 24;
+            found.functions.entry(function).or_default().registers = (count != 0).then_some(count);
+        } else if let Some(function) = name.strip_prefix(b".nv.shared.") {
+            found.functions.entry(function).or_default().shared = size;
+        } else if let Some(function) = name.strip_prefix(b".nv.local.") {
+            found.functions.entry(function).or_default().local = size;
         }
     }
+    found
+}
 
-    let mut registers = BTreeMap::new();
-    let mut frames: BTreeMap<u32, u32> = BTreeMap::new();
-    for record in records(".nv.info", module_info, problems) {
-        if let Value::Bytes(bytes) = record.value
-            && let Some((symbol, number)) = info::symbol_and_number(bytes)
-        {
+/// Static shared memory from the size of a section. From `sm_90` on, the section of a kernel that
+/// uses any shared memory begins with the KiB that the system reserves in each block.
+fn static_shared(section: u32, sm: u32) -> u32 {
+    const RESERVED: u32 = 1024;
+    if sm >= 90 {
+        section.saturating_sub(RESERVED)
+    } else {
+        section
+    }
+}
+
+/// Numbers that `.nv.info` gives by a function's symbol.
+#[derive(Default)]
+struct FunctionNumbers {
+    registers: BTreeMap<u32, u32>,
+    stack: BTreeMap<u32, u32>,
+}
+
+impl FunctionNumbers {
+    fn read(module_info: Option<&[u8]>, problems: &mut Problems) -> FunctionNumbers {
+        let mut numbers = FunctionNumbers::default();
+        for record in records(".nv.info", module_info, problems) {
+            let Value::Bytes(bytes) = record.value else {
+                continue;
+            };
+            let Some((symbol, number)) = info::symbol_and_number(bytes) else {
+                continue;
+            };
             match record.attribute {
-                attribute::REGCOUNT => _ = registers.insert(symbol, number),
+                attribute::REGCOUNT => _ = numbers.registers.insert(symbol, number),
+                // The frame of the function, and the stack that it needs with its callees.
                 attribute::FRAME_SIZE | attribute::MIN_STACK_SIZE => {
-                    let frame = frames.entry(symbol).or_default();
-                    *frame = number.max(*frame);
+                    let stack = numbers.stack.entry(symbol).or_default();
+                    *stack = number.max(*stack);
                 }
                 _ => {}
             }
         }
+        numbers
     }
-
-    for (index, name) in symbols.kernels() {
-        let text = String::from_utf8_lossy(name).into_owned();
-        let mut kernel = KernelInfo::named(text, CodeForm::Cubin);
-        let part = parts.remove(name).unwrap_or_default();
-        kernel.registers = registers.get(&index).copied().or(part.registers);
-        kernel.local_bytes = Some(frames.get(&index).copied().unwrap_or(0));
-        kernel.static_shared = Some(part.shared.and_then(|s| u32::try_from(s).ok()).unwrap_or(0));
-        kernel.const_bytes = Some(constants.unwrap_or(0));
-        let place = format!(".nv.info.{}", kernel.name);
-        fill(&mut kernel, records(&place, part.info, problems), &symbols);
-        contents.kernels.push(kernel);
-    }
-    contents.variables = symbols::variables(&table, &sections);
-    Ok(())
 }
 
 /// All records of a section; what cuts them off is a problem.
@@ -175,8 +277,15 @@ fn records<'a>(place: &str, section: Option<&'a [u8]>, problems: &mut Problems) 
     records
 }
 
-fn fill(kernel: &mut KernelInfo, records: Vec<Record<'_>>, symbols: &Symbols<'_>) {
+fn fill(
+    kernel: &mut KernelInfo,
+    place: &str,
+    records: Vec<Record<'_>>,
+    symbols: &Symbols<'_>,
+    problems: &mut Problems,
+) {
     let mut params = BTreeMap::new();
+    let mut declared_len: Option<u32> = None;
     for Record { attribute, value } in records {
         match (attribute, value) {
             (attribute::KPARAM_INFO, Value::Bytes(bytes)) => {
@@ -185,6 +294,7 @@ fn fill(kernel: &mut KernelInfo, records: Vec<Record<'_>>, symbols: &Symbols<'_>
             (attribute::KPARAM_INFO_V2, Value::Bytes(bytes)) => {
                 params.extend(info::param_v2(bytes).map(|p| (p.ordinal, p)));
             }
+            (attribute::CBANK_PARAM_SIZE, Value::Number(len)) => declared_len = Some(len.into()),
             (attribute::EXTERNS, Value::Bytes(bytes)) => {
                 let indices = bytes.chunks_exact(4).filter_map(|index| u32_at(index, 0));
                 kernel
@@ -193,6 +303,9 @@ fn fill(kernel: &mut KernelInfo, records: Vec<Record<'_>>, symbols: &Symbols<'_>
             }
             (attribute::MAX_THREADS, Value::Bytes(bytes)) => kernel.max_block = info::dims(bytes),
             (attribute::REQNTID, Value::Bytes(bytes)) => kernel.required_block = info::dims(bytes),
+            (attribute::MAXREG_COUNT, Value::Number(count)) => {
+                kernel.max_registers = Some(count.into()).filter(|&count| count < NO_MAXREG);
+            }
             (attribute::CTA_PER_CLUSTER, Value::Bytes(bytes)) => {
                 kernel.cluster_dims = info::dims(bytes);
             }
@@ -203,6 +316,20 @@ fn fill(kernel: &mut KernelInfo, records: Vec<Record<'_>>, symbols: &Symbols<'_>
             _ => {}
         }
     }
+    let ordinals = params.keys().copied();
+    if ordinals
+        .enumerate()
+        .any(|(index, ordinal)| index != usize::from(ordinal))
+    {
+        let value = params.len() as u64;
+        problems.add(
+            place,
+            ProblemKind::BadValue {
+                what: "number of parameters",
+                value,
+            },
+        );
+    }
     kernel.params = params
         .into_values()
         .map(|p| Param {
@@ -210,10 +337,19 @@ fn fill(kernel: &mut KernelInfo, records: Vec<Record<'_>>, symbols: &Symbols<'_>
             size: p.size.into(),
         })
         .collect();
+    if let Some(len) = declared_len
+        && len != kernel.params_len()
+    {
+        let value = len.into();
+        problems.add(
+            place,
+            ProblemKind::BadValue {
+                what: "length of all parameters",
+                value,
+            },
+        );
+    }
     kernel.externs.sort_unstable();
     kernel.externs.dedup();
-    kernel.max_threads = kernel
-        .required_block
-        .or(kernel.max_block)
-        .map(crate::ptx::threads);
+    kernel.max_threads = kernel.required_block.or(kernel.max_block).map(threads);
 }

@@ -8,7 +8,7 @@ mod lexer;
 mod scan;
 
 use crate::image::{CodeForm, Contents};
-use crate::kernel::{KernelInfo, Param, Space, Variable};
+use crate::kernel::{KernelInfo, Param, Space, Variable, is_compiler_made, threads};
 use crate::problem::Problem;
 use lexer::{Lexer, Token};
 
@@ -125,14 +125,14 @@ pub(crate) fn looks_like_ptx(text: &[u8]) -> bool {
 }
 
 /// Version, architecture and its suffix, from the first directives.
-pub(crate) fn header(text: &[u8]) -> ((u16, u16), u32, Option<char>) {
+pub(crate) fn header(text: &[u8]) -> ((u16, u16), (u32, Option<char>)) {
     let mut module = PtxModule::default();
     scan::header(text, &mut module);
-    let (sm, suffix) = module
-        .target
-        .first()
-        .map_or((0, None), |name| architecture(name));
-    (module.version, sm, suffix)
+    let arch = module.target.first();
+    (
+        module.version,
+        arch.map_or((0, None), |name| architecture(name)),
+    )
 }
 
 /// `sm_90a` as (90, `a`).
@@ -154,6 +154,7 @@ pub(crate) fn read(text: &[u8]) -> Contents {
     let variables = module
         .variables
         .into_iter()
+        .filter(|v| !v.external && !is_compiler_made(v.name.as_bytes()))
         .map(|v| Variable {
             name: v.name,
             size: v.size,
@@ -188,9 +189,4 @@ fn kernel(entry: PtxEntry) -> KernelInfo {
     kernel.explicit_cluster = entry.explicit_cluster;
     kernel.externs = entry.externs;
     kernel
-}
-
-/// Threads in a block of these dimensions.
-pub(crate) fn threads(block: [u32; 3]) -> u32 {
-    block.into_iter().fold(1, u32::saturating_mul)
 }
