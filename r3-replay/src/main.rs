@@ -1,2 +1,7 @@
-//! r3-replay
-fn main() {}
+//! `r3-replay`: looks into archives, captures, replays, verifies and times.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    r3_replay::cli::main()
+}

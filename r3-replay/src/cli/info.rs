@@ -1,0 +1,124 @@
+//! `info`: totals, and one line per kernel.
+
+use std::path::PathBuf;
+
+use super::output::{Output, bytes, dims, shorten};
+use super::{Failure, OK, select};
+use crate::inspect::info::{Info, Kernel, info};
+
+/// Show what an archive holds: the program, and one line per kernel.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The archive.
+    file: PathBuf,
+
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub fn run(args: &Args, out: &mut Output) -> Result<u8, Failure> {
+    let archive = select::open(&args.file)?;
+    let info = info(&archive);
+    if args.json {
+        out.json(&info)?;
+        return Ok(OK);
+    }
+    totals(&info, out)?;
+    out.line("")?;
+    out.table(
+        &[
+            "kernel",
+            "seen",
+            "recorded",
+            "shapes",
+            "most launched",
+            "memory",
+            "code",
+            "flags",
+        ],
+        &[1, 2, 3, 5],
+        info.kernels.iter().map(row),
+    )?;
+    for kernel in info
+        .kernels
+        .iter()
+        .filter(|kernel| !kernel.skipped.is_empty())
+    {
+        for skipped in &kernel.skipped {
+            out.line(format!(
+                "not recorded: {} launches of {}: {}",
+                skipped.launches, kernel.name, skipped.reason
+            ))?;
+        }
+    }
+    if info.launches.into_graphs > 0 || info.launches.graph_launches > 0 {
+        out.line(format!(
+            "not captured: {} launches inside CUDA graphs, which were launched {} times",
+            info.launches.into_graphs, info.launches.graph_launches
+        ))?;
+    }
+    for message in &info.messages {
+        out.line(format!("capture: {message}"))?;
+    }
+    Ok(OK)
+}
+
+fn totals(info: &Info, out: &mut Output) -> Result<(), Failure> {
+    out.line(format!("{}: {}", info.file, bytes(info.file_bytes)))?;
+    if let Some(salvaged) = &info.salvaged {
+        out.line(format!(
+            "  salvaged   {}",
+            salvaged.lines().next().unwrap_or_default()
+        ))?;
+    }
+    let rank = info
+        .rank
+        .map(|rank| format!(", rank {rank}"))
+        .unwrap_or_default();
+    out.line(format!("  program    {}", info.command.join(" ")))?;
+    out.line(format!(
+        "  captured   on {}, process {}{rank}, by R3 {}, driver {}.{}",
+        info.host,
+        info.pid,
+        info.r3_version,
+        info.driver_version / 1000,
+        info.driver_version % 1000 / 10
+    ))?;
+    for device in &info.devices {
+        let (major, minor) = device.compute_capability;
+        out.line(format!(
+            "  GPU {}      {}, sm_{major}{minor}, {}",
+            device.ordinal,
+            device.name,
+            bytes(device.total_memory)
+        ))?;
+    }
+    out.line(format!(
+        "  launches   {} recorded of {} seen, {} of memory",
+        info.launches.recorded,
+        info.launches.seen,
+        bytes(info.launches.memory_bytes)
+    ))
+}
+
+fn row(kernel: &Kernel) -> Vec<String> {
+    let most = kernel.shapes.first().map_or_else(String::new, |shape| {
+        format!("{} x {}", dims(shape.grid), dims(shape.block))
+    });
+    let mut flags: Vec<&str> = kernel.flags.clone();
+    if kernel.source {
+        flags.push("source");
+    }
+    vec![
+        shorten(&kernel.name, 60),
+        kernel.seen.to_string(),
+        kernel.recorded.to_string(),
+        kernel.shapes.len().to_string(),
+        most,
+        bytes(kernel.memory_bytes),
+        kernel.code.clone(),
+        flags.join(" "),
+    ]
+}

@@ -1,0 +1,113 @@
+//! The program: arguments in, library called, tables or JSON out.
+
+mod bench;
+mod capture;
+mod convert;
+mod device;
+mod extract;
+mod fsck;
+mod info;
+mod ls;
+mod noise;
+mod output;
+mod run;
+mod select;
+mod show;
+mod trim;
+mod verify;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use output::Output;
+
+/// Captures CUDA launches, replays them without the application, and checks every byte.
+#[derive(Parser)]
+#[command(name = "r3-replay", version, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Info(info::Args),
+    Ls(ls::Args),
+    Show(show::Args),
+    Verify(verify::Args),
+    Run(run::Args),
+    Bench(bench::Args),
+    Noise(noise::Args),
+    Extract(extract::Args),
+    Trim(trim::TrimArgs),
+    Merge(trim::MergeArgs),
+    Fsck(fsck::Args),
+    Convert(convert::Args),
+    Capture(capture::Args),
+}
+
+/// Everything as it should be.
+const OK: u8 = 0;
+/// Something was found different, or damaged.
+const DIFFERENT: u8 = 1;
+/// Something could not be done.
+const FAILED: u8 = 2;
+
+/// Why a command failed. Its text is for the user; what is worth distinguishing was told apart
+/// before.
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    /// The reader of our output went away. Nobody is left to tell.
+    #[error("the reader of the output went away")]
+    BrokenPipe,
+    /// The output cannot be written.
+    #[error("cannot write the output: {0}")]
+    Output(std::io::Error),
+    /// Anything else.
+    #[error("{0}")]
+    Message(String),
+}
+
+impl Failure {
+    fn new(error: impl std::fmt::Display) -> Self {
+        Self::Message(error.to_string())
+    }
+}
+
+/// Parses the command line and does what it says.
+pub fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version go to standard output and are no failure.
+            let code = if error.use_stderr() { FAILED } else { OK };
+            let _ = error.print();
+            return ExitCode::from(code);
+        }
+    };
+    let mut out = Output::new();
+    let result = match &cli.command {
+        Command::Info(args) => info::run(args, &mut out),
+        Command::Ls(args) => ls::run(args, &mut out),
+        Command::Show(args) => show::run(args, &mut out),
+        Command::Verify(args) => verify::run(args, &mut out),
+        Command::Run(args) => run::run(args, &mut out),
+        Command::Bench(args) => bench::run(args, &mut out),
+        Command::Noise(args) => noise::run(args, &mut out),
+        Command::Extract(args) => extract::run(args, &mut out),
+        Command::Trim(args) => trim::trim(args, &mut out),
+        Command::Merge(args) => trim::merge(args, &mut out),
+        Command::Fsck(args) => fsck::run(args, &mut out),
+        Command::Convert(args) => convert::run(args, &mut out),
+        Command::Capture(args) => capture::run(args),
+    };
+    match result.and_then(|code| out.flush().map(|()| code)) {
+        Ok(code) => ExitCode::from(code),
+        Err(Failure::BrokenPipe) => ExitCode::from(OK),
+        Err(failure) => {
+            output::complain(&failure.to_string());
+            ExitCode::from(FAILED)
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! `verify`: every launch again, every byte compared.
+
+use std::path::PathBuf;
+
+use r3_archive::Archive;
+use serde::Serialize;
+
+use super::device::{self, DeviceArgs};
+use super::output::{Output, bytes, dims, shorten};
+use super::select::{self, Select};
+use super::{DIFFERENT, FAILED, Failure, OK};
+use crate::compare::{BufferRule, ElementType, Tolerance, Tolerances};
+use crate::verify::{LaunchReport, Outcome, verify_launch};
+
+/// Replay launches and compare every recorded byte with what the application's launch left.
+///
+/// Exit code: 0 when everything is the same or within its tolerance, 1 when something is not,
+/// 2 when something could not be run.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The archive.
+    file: PathBuf,
+
+    #[command(flatten)]
+    select: Select,
+
+    #[command(flatten)]
+    device: DeviceArgs,
+
+    #[command(flatten)]
+    tolerances: ToleranceArgs,
+
+    /// Replay each launch this many times.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    repeat: u32,
+
+    /// Stop at the first launch that does not verify.
+    #[arg(long)]
+    fail_fast: bool,
+
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Options about tolerances.
+#[derive(clap::Args, Clone, Debug)]
+pub struct ToleranceArgs {
+    /// Tolerances by kernel and buffer, in a TOML file as `noise` writes it.
+    #[arg(long, value_name = "FILE")]
+    tolerance_file: Option<PathBuf>,
+
+    /// Type of a buffer's elements, e.g. `arg0=f32`; `all=f32` for all buffers.
+    #[arg(long = "type", value_name = "BUFFER=TYPE")]
+    types: Vec<String>,
+
+    /// Tolerance for buffers given by --type: `abs=1e-6,rel=1e-5,ulp=4`, each part optional.
+    #[arg(long, value_name = "LIST", requires = "types")]
+    tolerance: Option<String>,
+}
+
+impl ToleranceArgs {
+    /// The tolerances, from the file and then the options.
+    pub fn read(&self) -> Result<Tolerances, Failure> {
+        let mut tolerances = match &self.tolerance_file {
+            Some(path) => Tolerances::read(path).map_err(Failure::new)?,
+            None => Tolerances::exact(),
+        };
+        let tolerance = match &self.tolerance {
+            Some(text) => Tolerance::parse(text)
+                .map_err(|message| Failure::Message(format!("--tolerance: {message}")))?,
+            None => Tolerance::EXACT,
+        };
+        for text in &self.types {
+            let (buffer, element) = text.rsplit_once('=').ok_or_else(|| {
+                Failure::Message(format!(
+                    "--type {text}: expected BUFFER=TYPE, e.g. arg0=f32"
+                ))
+            })?;
+            let element: ElementType = element
+                .parse()
+                .map_err(|message| Failure::Message(format!("--type {text}: {message}")))?;
+            let rule = BufferRule {
+                kernel: None,
+                buffer: (buffer != "all").then(|| buffer.to_owned()),
+                element,
+                absolute: tolerance.absolute,
+                relative: tolerance.relative,
+                ulp: tolerance.ulp,
+            };
+            tolerances.add(rule).map_err(Failure::new)?;
+        }
+        Ok(tolerances)
+    }
+}
+
+/// The JSON form.
+#[derive(Serialize)]
+struct Report<'a> {
+    version: u32,
+    archive: String,
+    device: String,
+    verified: usize,
+    mismatched: usize,
+    not_run: usize,
+    launches: &'a [LaunchReport],
+}
+
+/// Runs the command.
+pub fn run(args: &Args, out: &mut Output) -> Result<u8, Failure> {
+    let tolerances = args.tolerances.read()?;
+    let archive = select::open(&args.file)?;
+    let launches = select::launches(&archive, &args.select)?;
+    if launches.is_empty() {
+        return Err(Failure::Message(format!(
+            "{} has no launches",
+            args.file.display()
+        )));
+    }
+    let mut device = device::open(&args.device)?;
+    let name = describe(&*device);
+    let mut replayer = device::replayer(&archive, &mut *device, &args.device, &launches)?;
+    let mut reports: Vec<LaunchReport> = Vec::with_capacity(launches.len());
+    let width = name_width(&archive);
+    if !args.json {
+        out.line(header(width))?;
+    }
+    for launch in &launches {
+        let report = verify_launch(&archive, &mut replayer, launch.id, &tolerances, args.repeat);
+        if !args.json {
+            print(out, &report, width)?;
+            out.flush()?;
+        }
+        let failed = matches!(report.outcome, Outcome::Mismatch | Outcome::NotRun);
+        reports.push(report);
+        if failed && args.fail_fast {
+            break;
+        }
+    }
+    let count = |outcome| reports.iter().filter(|r| r.outcome == outcome).count();
+    let (identical, within) = (count(Outcome::Identical), count(Outcome::Within));
+    let (mismatched, not_run) = (count(Outcome::Mismatch), count(Outcome::NotRun));
+    if args.json {
+        out.json(&Report {
+            version: 1,
+            archive: args.file.display().to_string(),
+            device: name,
+            verified: identical + within,
+            mismatched,
+            not_run,
+            launches: &reports,
+        })?;
+    } else {
+        out.line("")?;
+        let mut parts = vec![format!(
+            "{} of {} launches verified on {name}",
+            identical + within,
+            launches.len()
+        )];
+        if within > 0 {
+            parts.push(format!("{within} of them within tolerance"));
+        }
+        let vacuous = reports
+            .iter()
+            .filter(|r| {
+                r.caveats.contains(&crate::trust::Caveat::Vacuous)
+                    && r.outcome == Outcome::Identical
+            })
+            .count();
+        if vacuous > 0 {
+            parts.push(format!(
+                "{vacuous} of them vacuous: they changed nothing that was saved"
+            ));
+        }
+        if mismatched > 0 {
+            parts.push(format!("{mismatched} mismatched"));
+        }
+        if not_run > 0 {
+            parts.push(format!("{not_run} not run"));
+        }
+        out.line(parts.join("; "))?;
+    }
+    // A context with a stuck or broken kernel may refuse; the process ends anyway.
+    let _ = replayer.clear();
+    Ok(if not_run > 0 {
+        FAILED
+    } else if mismatched > 0 {
+        DIFFERENT
+    } else {
+        OK
+    })
+}
+
+/// The device, for people.
+pub fn describe(device: &dyn crate::device::Device) -> String {
+    let info = device.info();
+    format!(
+        "{} (sm_{}{}, driver {}.{})",
+        info.name,
+        info.compute_capability.0,
+        info.compute_capability.1,
+        info.driver_version / 1000,
+        info.driver_version % 1000 / 10
+    )
+}
+
+fn name_width(archive: &Archive) -> usize {
+    let longest = archive
+        .kernels()
+        .iter()
+        .map(|kernel| crate::names::readable(&kernel.name).chars().count())
+        .max()
+        .unwrap_or(0);
+    longest.clamp(6, 48)
+}
+
+fn header(width: usize) -> String {
+    format!(
+        "{:>6}  {:width$}  {:>12}  {:>10}  {:>10}  {:>10}  {:18}  result",
+        "launch", "kernel", "grid", "block", "compared", "changed", "code"
+    )
+}
+
+fn print(out: &mut Output, report: &LaunchReport, width: usize) -> Result<(), Failure> {
+    let mut result = match report.outcome {
+        Outcome::Identical => "ok".to_owned(),
+        Outcome::Within => "ok, within tolerance".to_owned(),
+        Outcome::Mismatch => "MISMATCH".to_owned(),
+        Outcome::NotRun => "NOT RUN".to_owned(),
+    };
+    if report.runs > 1 {
+        result.push_str(&format!(", {} times", report.runs));
+    }
+    let caveats: Vec<&str> = report.caveats.iter().map(|caveat| caveat.word()).collect();
+    if !caveats.is_empty() {
+        result.push_str(&format!(" ({})", caveats.join(", ")));
+    }
+    out.line(format!(
+        "{:>6}  {:width$}  {:>12}  {:>10}  {:>10}  {:>10}  {:18}  {result}",
+        report.launch.0,
+        shorten(&report.kernel, width),
+        dims(report.grid),
+        dims(report.block),
+        bytes(report.bytes),
+        bytes(report.changed_bytes),
+        report.code.as_deref().unwrap_or("-"),
+    ))?;
+    if let Some(error) = &report.error {
+        out.line(format!("        {error}"))?;
+    }
+    for note in &report.notes {
+        out.line(format!("        note: {note}"))?;
+    }
+    for buffer in &report.buffers {
+        let found = &buffer.found;
+        let mut line = format!(
+            "        {} ({:#x}, {}, {}): {} elements out, {} within, {} bytes differ",
+            buffer.buffer,
+            buffer.address,
+            bytes(buffer.len),
+            buffer.element,
+            found.out,
+            found.within,
+            found.bytes
+        );
+        if buffer.examined < buffer.chunks {
+            line.push_str(&format!(
+                " (counted in the first {} of {} chunks that differ)",
+                buffer.examined, buffer.chunks
+            ));
+        }
+        if let Some(absolute) = found.largest_absolute {
+            line.push_str(&format!("; largest error {absolute:e}"));
+            if let Some(relative) = found.largest_relative {
+                line.push_str(&format!(", relative {relative:e}"));
+            }
+            if let Some(ulp) = found.largest_ulp {
+                line.push_str(&format!(", {ulp} ulp"));
+            }
+        }
+        out.line(line)?;
+        for mismatch in &found.first {
+            out.line(format!(
+                "          +{:#x} element {}: recorded {}, replayed {}",
+                mismatch.offset, mismatch.element, mismatch.expected, mismatch.actual
+            ))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,11 @@
+//! Comparing memory with what was recorded: exactly, or within a tolerance by element type.
+
+mod element;
+mod names;
+mod tally;
+mod tolerance;
+
+pub use element::{Difference, ElementType};
+pub use names::{BufferName, buffer_names};
+pub use tally::{Mismatch, Tally};
+pub use tolerance::{BufferRule, Tolerance, ToleranceError, ToleranceFile, Tolerances};

@@ -1,0 +1,420 @@
+//! The CUDA device: the driver API of a real GPU.
+
+mod compare;
+mod driver;
+mod staging;
+mod table;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use rayon::prelude::*;
+
+use self::compare::Comparer;
+use self::driver::{Driver, Object};
+use self::staging::{SLOT_LEN, Staging};
+use self::table::{DEVICE_CC_MAJOR, DEVICE_CC_MINOR};
+use super::{
+    AddressRange, CompareRange, Device, DeviceError, DeviceInfo, Fill, GlobalAddress, JitOption,
+    KernelHandle, LaunchConfig, ModuleHandle, Piece, compare_by_reading,
+};
+
+/// The driver puts reservations at the asked address only when it is aligned to this.
+const RESERVATION_GRANULARITY: u64 = 32 << 20;
+
+/// A GPU.
+///
+/// [`Self::open`] makes no context: addresses can be reserved before a context and its memory take
+/// up room. The first call that needs one makes it.
+pub struct CudaDevice {
+    driver: Arc<Driver>,
+    device: i32,
+    info: DeviceInfo,
+    mapping_granularity: u64,
+    context: Option<Object>,
+    staging: Option<Staging>,
+    comparer: Option<Comparer>,
+    timer: Option<(Object, Object)>,
+    modules: HashMap<u64, Object>,
+    kernels: HashMap<u64, Object>,
+    next_handle: u64,
+}
+
+impl CudaDevice {
+    /// Loads the driver and finds a device by its ordinal.
+    pub fn open(ordinal: i32) -> Result<Self, DeviceError> {
+        let driver = Arc::new(Driver::load()?);
+        let count = driver.device_count()?;
+        if !(0..count).contains(&ordinal) {
+            return Err(DeviceError::NoDevice { ordinal, count });
+        }
+        let device = driver.device(ordinal)?;
+        let info = DeviceInfo {
+            platform: "CUDA".to_owned(),
+            name: driver.device_name(device)?,
+            ordinal,
+            compute_capability: (
+                driver.device_attribute(device, DEVICE_CC_MAJOR)?,
+                driver.device_attribute(device, DEVICE_CC_MINOR)?,
+            ),
+            total_memory: driver.total_memory(device)?,
+            driver_version: driver.version().unwrap_or(0),
+            uuid: driver
+                .device_uuid(device)
+                .map(spell_uuid)
+                .unwrap_or_default(),
+        };
+        let mapping_granularity = match driver.granularity(device)? {
+            granularity
+                if granularity.is_power_of_two() && granularity <= RESERVATION_GRANULARITY =>
+            {
+                granularity
+            }
+            granularity => {
+                return Err(DeviceError::Unsupported(format!(
+                    "the driver maps memory in steps of {granularity} bytes, which a replay cannot use"
+                )));
+            }
+        };
+        Ok(Self {
+            driver,
+            device,
+            info,
+            mapping_granularity,
+            context: None,
+            staging: None,
+            comparer: None,
+            timer: None,
+            modules: HashMap::new(),
+            kernels: HashMap::new(),
+            next_handle: 1,
+        })
+    }
+
+    /// The driver, with a context made.
+    fn ready(&mut self) -> Result<&Driver, DeviceError> {
+        if self.context.is_none() {
+            self.context = Some(self.driver.make_context(self.device)?);
+        }
+        Ok(&self.driver)
+    }
+
+    fn handle(&mut self) -> u64 {
+        let handle = self.next_handle;
+        self.next_handle += 1;
+        handle
+    }
+
+    fn module(&self, module: ModuleHandle) -> Result<Object, DeviceError> {
+        self.modules
+            .get(&module.0)
+            .copied()
+            .ok_or_else(|| unknown("module"))
+    }
+
+    fn function(&self, kernel: KernelHandle) -> Result<Object, DeviceError> {
+        self.kernels
+            .get(&kernel.0)
+            .copied()
+            .ok_or_else(|| unknown("kernel"))
+    }
+}
+
+fn unknown(what: &str) -> DeviceError {
+    DeviceError::Unsupported(format!("a {what} that is not loaded"))
+}
+
+/// As NVML and `nvidia-smi` write it.
+fn spell_uuid(uuid: [u8; 16]) -> String {
+    let hex: String = uuid.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!(
+        "GPU-{}-{}-{}-{}-{}",
+        &hex[..8],
+        &hex[8..12],
+        &hex[12..16],
+        &hex[16..20],
+        &hex[20..]
+    )
+}
+
+impl Device for CudaDevice {
+    fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    fn free_memory(&mut self) -> Result<u64, DeviceError> {
+        self.ready()?.free_memory()
+    }
+
+    fn reservation_granularity(&self) -> u64 {
+        RESERVATION_GRANULARITY
+    }
+
+    fn mapping_granularity(&self) -> u64 {
+        self.mapping_granularity
+    }
+
+    fn host_granularity(&self) -> u64 {
+        driver::page_size()
+    }
+
+    fn reserve(&mut self, range: AddressRange) -> Result<(), DeviceError> {
+        let got = self.driver.reserve(range.len(), 0, range.start())?;
+        if got == range.start() {
+            return Ok(());
+        }
+        if let Some(wrong) = AddressRange::new(got, range.len()) {
+            self.driver.release(wrong)?;
+        }
+        Err(DeviceError::AddressTaken {
+            wanted: range,
+            got: Some(got),
+        })
+    }
+
+    fn reserve_anywhere(&mut self, len: u64) -> Result<u64, DeviceError> {
+        self.driver.reserve(len, 0, 0)
+    }
+
+    fn release(&mut self, range: AddressRange) -> Result<(), DeviceError> {
+        self.driver.release(range)
+    }
+
+    fn map(&mut self, range: AddressRange) -> Result<(), DeviceError> {
+        let device = self.device;
+        self.ready()?.map(device, range)
+    }
+
+    fn unmap(&mut self, range: AddressRange) -> Result<(), DeviceError> {
+        let driver = self.ready()?;
+        // The driver unmaps at once; work that uses the memory must be over.
+        driver.synchronize()?;
+        driver.unmap(range)
+    }
+
+    fn map_host(&mut self, range: AddressRange) -> Result<(), DeviceError> {
+        self.ready()?.map_host(range)
+    }
+
+    fn unmap_host(&mut self, range: AddressRange) -> Result<(), DeviceError> {
+        let driver = self.ready()?;
+        driver.synchronize()?;
+        driver.unmap_host(range)
+    }
+
+    fn allocate(&mut self, len: u64) -> Result<u64, DeviceError> {
+        self.ready()?.allocate(len)
+    }
+
+    fn free(&mut self, address: u64) -> Result<(), DeviceError> {
+        self.ready()?.free(address)
+    }
+
+    fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), DeviceError> {
+        self.ready()?.write(address, bytes)
+    }
+
+    fn read(&mut self, address: u64, out: &mut [u8]) -> Result<(), DeviceError> {
+        self.ready()?.read(address, out)
+    }
+
+    fn copy(&mut self, from: u64, to: u64, len: u64) -> Result<(), DeviceError> {
+        self.ready()?.copy(from, to, len)
+    }
+
+    fn zero(&mut self, range: AddressRange) -> Result<(), DeviceError> {
+        self.ready()?.zero(range)
+    }
+
+    fn write_pieces(&mut self, pieces: &[Piece], fill: &Fill<'_>) -> Result<(), DeviceError> {
+        self.ready()?;
+        if pieces.is_empty() {
+            return Ok(());
+        }
+        if self.staging.is_none() {
+            self.staging = Some(Staging::new(Arc::clone(&self.driver))?);
+        }
+        let Some(staging) = &mut self.staging else {
+            return Ok(());
+        };
+        let mut first = 0;
+        while first < pieces.len() {
+            let count = fitting(&pieces[first..]);
+            if count == 0 {
+                return Err(DeviceError::Unsupported(
+                    "a piece larger than the staging memory".into(),
+                ));
+            }
+            let batch = &pieces[first..first + count];
+            staging.send(|slot| {
+                let mut jobs = Vec::with_capacity(batch.len());
+                let mut rest = slot;
+                for (index, piece) in batch.iter().enumerate() {
+                    let (bytes, after) = rest.split_at_mut(piece.len as usize);
+                    jobs.push((first + index, bytes));
+                    rest = after;
+                }
+                jobs.into_par_iter()
+                    .try_for_each(|(index, bytes)| fill(index, bytes))
+                    .map_err(DeviceError::Fill)?;
+                Ok(coalesce(batch))
+            })?;
+            first += count;
+        }
+        Ok(())
+    }
+
+    fn compare(&mut self, ranges: &[CompareRange]) -> Result<Vec<bool>, DeviceError> {
+        self.ready()?;
+        if self.comparer.is_none() {
+            self.comparer = Some(Comparer::new(Arc::clone(&self.driver)));
+        }
+        let on_device = match &mut self.comparer {
+            Some(comparer) => comparer.compare(ranges)?,
+            None => None,
+        };
+        match on_device {
+            Some(differs) => Ok(differs),
+            None => compare_by_reading(self, ranges),
+        }
+    }
+
+    fn load(&mut self, image: &[u8], options: &[JitOption]) -> Result<ModuleHandle, DeviceError> {
+        // PTX must end in NUL; other images do not mind.
+        let image = [image, b"\0"].concat();
+        let module = self.ready()?.load_module(&image, options)?;
+        let handle = self.handle();
+        self.modules.insert(handle, module);
+        Ok(ModuleHandle(handle))
+    }
+
+    fn unload(&mut self, module: ModuleHandle) -> Result<(), DeviceError> {
+        let object = self
+            .modules
+            .remove(&module.0)
+            .ok_or_else(|| unknown("module"))?;
+        self.ready()?.unload_module(object)
+    }
+
+    fn kernel(
+        &mut self,
+        module: ModuleHandle,
+        name: &str,
+    ) -> Result<Option<KernelHandle>, DeviceError> {
+        let module = self.module(module)?;
+        let Some(function) = self.ready()?.function(module, name)? else {
+            return Ok(None);
+        };
+        let handle = self.handle();
+        self.kernels.insert(handle, function);
+        Ok(Some(KernelHandle(handle)))
+    }
+
+    fn global(
+        &mut self,
+        module: ModuleHandle,
+        name: &str,
+    ) -> Result<Option<GlobalAddress>, DeviceError> {
+        let module = self.module(module)?;
+        self.ready()?.global(module, name)
+    }
+
+    fn kernel_attribute(
+        &mut self,
+        kernel: KernelHandle,
+        attribute: i32,
+    ) -> Result<i32, DeviceError> {
+        let function = self.function(kernel)?;
+        self.ready()?.function_attribute(function, attribute)
+    }
+
+    fn set_kernel_attribute(
+        &mut self,
+        kernel: KernelHandle,
+        attribute: i32,
+        value: i32,
+    ) -> Result<(), DeviceError> {
+        let function = self.function(kernel)?;
+        self.ready()?
+            .set_function_attribute(function, attribute, value)
+    }
+
+    fn set_cache_config(&mut self, kernel: KernelHandle, config: u32) -> Result<(), DeviceError> {
+        let function = self.function(kernel)?;
+        self.ready()?.set_cache_config(function, config)
+    }
+
+    fn limit(&mut self, limit: u32) -> Result<u64, DeviceError> {
+        self.ready()?.limit(limit)
+    }
+
+    fn set_limit(&mut self, limit: u32, value: u64) -> Result<(), DeviceError> {
+        self.ready()?.set_limit(limit, value)
+    }
+
+    fn launch(
+        &mut self,
+        kernel: KernelHandle,
+        config: &LaunchConfig<'_>,
+    ) -> Result<(), DeviceError> {
+        let function = self.function(kernel)?;
+        self.ready()?.launch(function, config)
+    }
+
+    fn launch_timed(
+        &mut self,
+        kernel: KernelHandle,
+        config: &LaunchConfig<'_>,
+    ) -> Result<f64, DeviceError> {
+        let function = self.function(kernel)?;
+        let known = self.timer;
+        let driver = self.ready()?;
+        let (start, end) = match known {
+            Some(timer) => timer,
+            None => (driver.event()?, driver.event()?),
+        };
+        driver.record(start)?;
+        driver.launch(function, config)?;
+        driver.record(end)?;
+        driver.wait(end)?;
+        let milliseconds = driver.elapsed(start, end)?;
+        self.timer = Some((start, end));
+        Ok(f64::from(milliseconds) * 1e6)
+    }
+
+    fn synchronize(&mut self) -> Result<(), DeviceError> {
+        self.ready()?.synchronize()
+    }
+}
+
+/// How many of the first pieces fit into one staging slot.
+fn fitting(pieces: &[Piece]) -> usize {
+    let mut len = 0usize;
+    pieces
+        .iter()
+        .take_while(|piece| {
+            len = len.saturating_add(piece.len as usize);
+            len <= SLOT_LEN
+        })
+        .count()
+}
+
+/// The copies for pieces that lie one after the other in a slot: neighbours on the device go in
+/// one copy.
+fn coalesce(pieces: &[Piece]) -> Vec<(usize, usize, u64)> {
+    let mut copies: Vec<(usize, usize, u64)> = Vec::new();
+    let mut offset = 0usize;
+    for piece in pieces {
+        let len = piece.len as usize;
+        match copies.last_mut() {
+            Some((_, so_far, address))
+                if address.checked_add(*so_far as u64) == Some(piece.address) =>
+            {
+                *so_far += len;
+            }
+            _ => copies.push((offset, len, piece.address)),
+        }
+        offset += len;
+    }
+    copies
+}

@@ -1,0 +1,194 @@
+//! The driver's entry points that a replay uses, looked up in `libcuda.so.1` one by one.
+//!
+//! Result codes and enumerations are plain integers here: a newer driver may return a code, and an
+//! archive may hold an attribute, that no list of today knows. Every entry point is optional until
+//! it is called, so that an older driver serves as far as it goes.
+
+use std::ffi::{c_char, c_int, c_uint, c_void};
+
+/// `CUdeviceptr`.
+pub type DevicePtr = u64;
+/// An opaque driver handle (`CUcontext`, `CUmodule`, `CUfunction`, `CUstream`, `CUevent`).
+pub type Handle = *mut c_void;
+
+/// `CUmemLocation`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct MemLocation {
+    /// `CUmemLocationType`.
+    pub kind: c_uint,
+    /// Device ordinal.
+    pub id: c_int,
+}
+
+/// `CUmemAllocationProp`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct MemAllocationProp {
+    /// `CUmemAllocationType`.
+    pub kind: c_uint,
+    /// `CUmemAllocationHandleType`.
+    pub requested_handle_types: c_uint,
+    /// Where the memory lies.
+    pub location: MemLocation,
+    /// Not used on Linux.
+    pub win32_handle_meta_data: *mut c_void,
+    /// Compression, RDMA capability, usage.
+    pub alloc_flags: [u8; 8],
+}
+
+/// `CUmemAccessDesc`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct MemAccessDesc {
+    /// Who gets access.
+    pub location: MemLocation,
+    /// `CUmemAccess_flags`.
+    pub flags: c_uint,
+}
+
+/// `CUlaunchAttribute`.
+#[repr(C, align(8))]
+#[derive(Clone, Copy, Debug)]
+pub struct RawLaunchAttribute {
+    /// `CUlaunchAttributeID`.
+    pub id: c_uint,
+    /// Padding.
+    pub pad: [u8; 4],
+    /// `CUlaunchAttributeValue`.
+    pub value: [u8; 64],
+}
+
+/// `CUlaunchConfig`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct RawLaunchConfig {
+    /// Grid dimensions.
+    pub grid: [c_uint; 3],
+    /// Block dimensions.
+    pub block: [c_uint; 3],
+    /// Dynamic shared memory in bytes.
+    pub shared_mem_bytes: c_uint,
+    /// Stream.
+    pub stream: Handle,
+    /// Attributes.
+    pub attrs: *mut RawLaunchAttribute,
+    /// Number of attributes.
+    pub num_attrs: c_uint,
+}
+
+/// `CU_MEM_LOCATION_TYPE_DEVICE`.
+pub const MEM_LOCATION_DEVICE: c_uint = 1;
+/// `CU_MEM_ALLOCATION_TYPE_PINNED`.
+pub const MEM_ALLOCATION_PINNED: c_uint = 1;
+/// `CU_MEM_ACCESS_FLAGS_PROT_READWRITE`.
+pub const MEM_ACCESS_READWRITE: c_uint = 3;
+/// `CU_MEM_ALLOC_GRANULARITY_MINIMUM`.
+pub const GRANULARITY_MINIMUM: c_uint = 0;
+/// `CU_MEMHOSTREGISTER_DEVICEMAP`.
+pub const HOST_REGISTER_DEVICEMAP: c_uint = 2;
+/// `CU_LAUNCH_PARAM_END`.
+pub const PARAM_END: usize = 0;
+/// `CU_LAUNCH_PARAM_BUFFER_POINTER`.
+pub const PARAM_BUFFER_POINTER: usize = 1;
+/// `CU_LAUNCH_PARAM_BUFFER_SIZE`.
+pub const PARAM_BUFFER_SIZE: usize = 2;
+/// `CU_LAUNCH_ATTRIBUTE_COOPERATIVE`.
+pub const ATTRIBUTE_COOPERATIVE: c_uint = 2;
+/// `CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR`.
+pub const DEVICE_CC_MAJOR: c_int = 75;
+/// `CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR`.
+pub const DEVICE_CC_MINOR: c_int = 76;
+/// `CUDA_ERROR_NOT_FOUND`.
+pub const ERROR_NOT_FOUND: c_int = 500;
+
+macro_rules! entry_points {
+    ($( $name:ident ( $($ty:ty),* ); )*) => {
+        /// The entry points, as found in the library.
+        #[allow(non_snake_case, reason = "the driver's own names")]
+        pub struct EntryPoints {
+            $(
+                #[doc = concat!("`", stringify!($name), "`, if the driver has it.")]
+                pub $name: Option<unsafe extern "C" fn($($ty),*) -> c_int>,
+            )*
+        }
+
+        impl EntryPoints {
+            /// Looks all entry points up.
+            pub fn find(library: &libloading::Library) -> Self {
+                Self {
+                    $(
+                        // SAFETY: the type is that of the entry point in cuda.h, and the library
+                        // is never unloaded (see `Driver::load`).
+                        $name: unsafe {
+                            library
+                                .get::<unsafe extern "C" fn($($ty),*) -> c_int>(
+                                    concat!(stringify!($name), "\0").as_bytes(),
+                                )
+                                .ok()
+                                .map(|symbol| *symbol)
+                        },
+                    )*
+                }
+            }
+        }
+    };
+}
+
+entry_points! {
+    cuInit(c_uint);
+    cuDriverGetVersion(*mut c_int);
+    cuGetErrorName(c_int, *mut *const c_char);
+    cuGetErrorString(c_int, *mut *const c_char);
+    cuDeviceGetCount(*mut c_int);
+    cuDeviceGet(*mut c_int, c_int);
+    cuDeviceGetName(*mut c_char, c_int, c_int);
+    cuDeviceGetUuid_v2(*mut [u8; 16], c_int);
+    cuDeviceGetAttribute(*mut c_int, c_int, c_int);
+    cuDeviceTotalMem_v2(*mut usize, c_int);
+    cuDevicePrimaryCtxRetain(*mut Handle, c_int);
+    cuCtxSetCurrent(Handle);
+    cuCtxSynchronize();
+    cuCtxGetLimit(*mut usize, c_uint);
+    cuCtxSetLimit(c_uint, usize);
+    cuEventCreate(*mut Handle, c_uint);
+    cuEventRecord(Handle, Handle);
+    cuEventSynchronize(Handle);
+    cuEventElapsedTime(*mut f32, Handle, Handle);
+    cuMemGetInfo_v2(*mut usize, *mut usize);
+    cuMemAddressReserve(*mut DevicePtr, usize, usize, DevicePtr, u64);
+    cuMemAddressFree(DevicePtr, usize);
+    cuMemGetAllocationGranularity(*mut usize, *const MemAllocationProp, c_uint);
+    cuMemCreate(*mut u64, usize, *const MemAllocationProp, u64);
+    cuMemRelease(u64);
+    cuMemMap(DevicePtr, usize, usize, u64, u64);
+    cuMemUnmap(DevicePtr, usize);
+    cuMemSetAccess(DevicePtr, usize, *const MemAccessDesc, usize);
+    cuMemAlloc_v2(*mut DevicePtr, usize);
+    cuMemFree_v2(DevicePtr);
+    cuMemAllocHost_v2(*mut *mut c_void, usize);
+    cuMemFreeHost(*mut c_void);
+    cuMemHostRegister_v2(*mut c_void, usize, c_uint);
+    cuMemHostUnregister(*mut c_void);
+    cuMemHostGetDevicePointer_v2(*mut DevicePtr, *mut c_void, c_uint);
+    cuMemcpyHtoDAsync_v2(DevicePtr, *const c_void, usize, Handle);
+    cuMemcpyDtoDAsync_v2(DevicePtr, DevicePtr, usize, Handle);
+    cuMemcpyHtoD_v2(DevicePtr, *const c_void, usize);
+    cuMemcpyDtoH_v2(*mut c_void, DevicePtr, usize);
+    cuMemcpyDtoD_v2(DevicePtr, DevicePtr, usize);
+    cuMemsetD8Async(DevicePtr, u8, usize, Handle);
+    cuMemsetD8_v2(DevicePtr, u8, usize);
+    cuModuleLoadData(*mut Handle, *const c_void);
+    cuModuleLoadDataEx(*mut Handle, *const c_void, c_uint, *mut c_uint, *mut *mut c_void);
+    cuModuleUnload(Handle);
+    cuModuleGetFunction(*mut Handle, Handle, *const c_char);
+    cuModuleGetGlobal_v2(*mut DevicePtr, *mut usize, Handle, *const c_char);
+    cuFuncGetAttribute(*mut c_int, c_int, Handle);
+    cuFuncSetAttribute(Handle, c_int, c_int);
+    cuFuncSetCacheConfig(Handle, c_uint);
+    cuLaunchKernel(
+        Handle, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, Handle,
+        *mut *mut c_void, *mut *mut c_void
+    );
+    cuLaunchKernelEx(*const RawLaunchConfig, Handle, *mut *mut c_void, *mut *mut c_void);
+}

@@ -1,0 +1,251 @@
+//! What a replay needs from a device.
+//!
+//! A [`Device`] has one address space. Memory in it exists only where it was [mapped](Device::map)
+//! inside a [reservation](Device::reserve), or where the device itself [allocated](Device::allocate)
+//! it; everything else faults. All operations are ordered: each one sees the effects of those
+//! before it, [launches](Device::launch) included.
+
+pub mod cuda;
+mod types;
+
+use std::error::Error;
+
+pub use types::{
+    AddressRange, CompareRange, DeviceInfo, GlobalAddress, JitOption, KernelHandle, LaunchConfig,
+    ModuleHandle, Piece,
+};
+
+/// Length of the pieces in which memory is compared: one archive chunk.
+pub const COMPARE_CHUNK: u64 = r3_archive::chunk::CHUNK_SIZE as u64;
+
+/// Fills the buffer of one [`Piece`], given by index. Called from several threads.
+pub type Fill<'a> = dyn Fn(usize, &mut [u8]) -> Result<(), FillError> + Sync + 'a;
+
+/// Why the bytes of a piece could not be produced.
+pub type FillError = Box<dyn Error + Send + Sync>;
+
+/// Why a device could not do what it was asked to.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DeviceError {
+    /// The driver library is not there.
+    #[error(
+        "no CUDA driver: {reason}. Replaying needs an NVIDIA GPU and its driver (libcuda.so.1); \
+         looking into an archive (info, ls, show, extract) does not"
+    )]
+    NoDriver {
+        /// What the dynamic loader said.
+        reason: String,
+    },
+    /// The driver lacks an entry point.
+    #[error(
+        "the CUDA driver has no {name}{}; a newer driver is needed",
+        driver_version.map(|v| format!(" (it is version {}.{})", v / 1000, v % 1000 / 10)).unwrap_or_default()
+    )]
+    MissingSymbol {
+        /// Name of the entry point.
+        name: &'static str,
+        /// Version of the driver, when it is known.
+        driver_version: Option<i32>,
+    },
+    /// There is no such device.
+    #[error(
+        "there is no GPU {ordinal}: the driver sees {count} (check --gpu and CUDA_VISIBLE_DEVICES)"
+    )]
+    NoDevice {
+        /// The ordinal that was asked for.
+        ordinal: i32,
+        /// How many devices there are.
+        count: i32,
+    },
+    /// An operation failed.
+    #[error("{operation}: {name} ({code}): {text}")]
+    Call {
+        /// What was tried, on what.
+        operation: String,
+        /// The driver's error code.
+        code: i32,
+        /// The code's name.
+        name: String,
+        /// The driver's description of it.
+        text: String,
+    },
+    /// A range of addresses is in use or cannot be reserved.
+    #[error("addresses {wanted} cannot be reserved{}", got.map(|g| format!(": the driver offered {g:#x}")).unwrap_or_default())]
+    AddressTaken {
+        /// The range that was asked for.
+        wanted: AddressRange,
+        /// Where the driver would have put it.
+        got: Option<u64>,
+    },
+    /// The bytes for a write could not be produced.
+    #[error("{0}")]
+    Fill(FillError),
+    /// The device cannot do this at all.
+    #[error("{0}")]
+    Unsupported(String),
+}
+
+/// A device that runs kernels.
+pub trait Device {
+    /// What the device is.
+    fn info(&self) -> &DeviceInfo;
+
+    /// Memory that is free now, in bytes.
+    fn free_memory(&mut self) -> Result<u64, DeviceError>;
+
+    /// Alignment of reservations. A power of two.
+    fn reservation_granularity(&self) -> u64;
+
+    /// Alignment of mappings. A power of two, at most that of reservations.
+    fn mapping_granularity(&self) -> u64;
+
+    /// Alignment of mapped host memory. A power of two.
+    fn host_granularity(&self) -> u64;
+
+    /// Reserves exactly `range`, which is aligned to [`Self::reservation_granularity`].
+    fn reserve(&mut self, range: AddressRange) -> Result<(), DeviceError>;
+
+    /// Reserves `len` bytes wherever there is room, and returns the address.
+    fn reserve_anywhere(&mut self, len: u64) -> Result<u64, DeviceError>;
+
+    /// Gives a reservation back. Nothing is mapped in it any more.
+    fn release(&mut self, range: AddressRange) -> Result<(), DeviceError>;
+
+    /// Puts memory at `range`, inside a reservation. Its content is undefined.
+    fn map(&mut self, range: AddressRange) -> Result<(), DeviceError>;
+
+    /// Takes the memory of one earlier [`Self::map`] away.
+    fn unmap(&mut self, range: AddressRange) -> Result<(), DeviceError>;
+
+    /// Puts host memory at `range`, outside all reservations, visible to kernels at the same
+    /// address. [`DeviceError::Unsupported`] or [`DeviceError::AddressTaken`] when that is not possible.
+    fn map_host(&mut self, range: AddressRange) -> Result<(), DeviceError>;
+
+    /// Takes the host memory of one earlier [`Self::map_host`] away.
+    fn unmap_host(&mut self, range: AddressRange) -> Result<(), DeviceError>;
+
+    /// Memory for the replay's own use, at any address.
+    fn allocate(&mut self, len: u64) -> Result<u64, DeviceError>;
+
+    /// Frees memory from [`Self::allocate`].
+    fn free(&mut self, address: u64) -> Result<(), DeviceError>;
+
+    /// Writes `bytes` at `address`.
+    fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), DeviceError>;
+
+    /// Reads into `out` from `address`.
+    fn read(&mut self, address: u64, out: &mut [u8]) -> Result<(), DeviceError>;
+
+    /// Copies within the device. The ranges do not overlap.
+    fn copy(&mut self, from: u64, to: u64, len: u64) -> Result<(), DeviceError>;
+
+    /// Fills with zeros.
+    fn zero(&mut self, range: AddressRange) -> Result<(), DeviceError>;
+
+    /// Writes many pieces whose bytes `fill` produces, in any order and in parallel where that helps.
+    fn write_pieces(&mut self, pieces: &[Piece], fill: &Fill<'_>) -> Result<(), DeviceError> {
+        let mut buffer = Vec::new();
+        for (index, piece) in pieces.iter().enumerate() {
+            buffer.clear();
+            buffer.resize(piece.len as usize, 0);
+            fill(index, &mut buffer).map_err(DeviceError::Fill)?;
+            self.write(piece.address, &buffer)?;
+        }
+        Ok(())
+    }
+
+    /// Compares ranges chunk by chunk. The answer has one flag for each [`COMPARE_CHUNK`] of each
+    /// range, in order: whether any byte differs.
+    fn compare(&mut self, ranges: &[CompareRange]) -> Result<Vec<bool>, DeviceError> {
+        compare_by_reading(self, ranges)
+    }
+
+    /// Loads device code: a fatbin, a cubin, or PTX text without NUL.
+    fn load(&mut self, image: &[u8], options: &[JitOption]) -> Result<ModuleHandle, DeviceError>;
+
+    /// Unloads a module. Its kernels and globals are gone.
+    fn unload(&mut self, module: ModuleHandle) -> Result<(), DeviceError>;
+
+    /// Finds a kernel by its (mangled) name; `None` when the module has none of that name.
+    fn kernel(
+        &mut self,
+        module: ModuleHandle,
+        name: &str,
+    ) -> Result<Option<KernelHandle>, DeviceError>;
+
+    /// Finds a variable by its (mangled) name; `None` when the module has none of that name.
+    fn global(
+        &mut self,
+        module: ModuleHandle,
+        name: &str,
+    ) -> Result<Option<GlobalAddress>, DeviceError>;
+
+    /// A `CUfunction_attribute` of a kernel.
+    fn kernel_attribute(
+        &mut self,
+        kernel: KernelHandle,
+        attribute: i32,
+    ) -> Result<i32, DeviceError>;
+
+    /// Sets a `CUfunction_attribute` of a kernel.
+    fn set_kernel_attribute(
+        &mut self,
+        kernel: KernelHandle,
+        attribute: i32,
+        value: i32,
+    ) -> Result<(), DeviceError>;
+
+    /// Sets the `CUfunc_cache` preference of a kernel.
+    fn set_cache_config(&mut self, kernel: KernelHandle, config: u32) -> Result<(), DeviceError>;
+
+    /// A `CUlimit` of the context.
+    fn limit(&mut self, limit: u32) -> Result<u64, DeviceError>;
+
+    /// Sets a `CUlimit` of the context.
+    fn set_limit(&mut self, limit: u32, value: u64) -> Result<(), DeviceError>;
+
+    /// Launches a kernel. It may still be running on return.
+    fn launch(
+        &mut self,
+        kernel: KernelHandle,
+        config: &LaunchConfig<'_>,
+    ) -> Result<(), DeviceError>;
+
+    /// Launches a kernel, waits for it, and returns its running time in nanoseconds.
+    fn launch_timed(
+        &mut self,
+        kernel: KernelHandle,
+        config: &LaunchConfig<'_>,
+    ) -> Result<f64, DeviceError>;
+
+    /// Waits until everything is done; reports what went wrong in a launch.
+    fn synchronize(&mut self) -> Result<(), DeviceError>;
+}
+
+/// [`Device::compare`] for a device that cannot do better: reads everything.
+pub fn compare_by_reading<D: Device + ?Sized>(
+    device: &mut D,
+    ranges: &[CompareRange],
+) -> Result<Vec<bool>, DeviceError> {
+    let mut differs = Vec::new();
+    let mut buffers = [
+        vec![0; COMPARE_CHUNK as usize],
+        vec![0; COMPARE_CHUNK as usize],
+    ];
+    let [actual, expected] = &mut buffers;
+    for range in ranges {
+        for (offset, len) in range.chunks() {
+            let (actual, expected) = (&mut actual[..len as usize], &mut expected[..len as usize]);
+            device.read(range.actual.wrapping_add(offset), actual)?;
+            differs.push(match range.expected {
+                Some(address) => {
+                    device.read(address.wrapping_add(offset), expected)?;
+                    actual != expected
+                }
+                None => actual.iter().any(|&byte| byte != 0),
+            });
+        }
+    }
+    Ok(differs)
+}

@@ -1,0 +1,191 @@
+//! A region's bytes at one moment as runs of zeros and stored chunks.
+
+use r3_archive::chunk::{CHUNK_SIZE, ChunkId, ChunkRef, ChunkRun};
+use r3_archive::model::{ChunkChange, LaunchRecord, RegionOwner, RegionSnapshot};
+
+use crate::device::AddressRange;
+
+/// Before or after the launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment {
+    /// Before the launch.
+    Before,
+    /// After the launch.
+    After,
+}
+
+/// Part of a region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Segment {
+    /// Chunks of zeros.
+    Zeros {
+        /// Index of the first one.
+        first: u64,
+        /// How many.
+        count: u64,
+    },
+    /// One stored chunk.
+    Stored {
+        /// Its index.
+        chunk: u64,
+        /// Its content.
+        id: ChunkId,
+    },
+}
+
+/// A region of a launch that was found to be well-formed.
+#[derive(Clone, Copy, Debug)]
+pub struct Region<'a> {
+    /// Index among the launch's regions.
+    pub index: usize,
+    /// The record.
+    pub record: &'a RegionSnapshot,
+    /// Where it was.
+    pub range: AddressRange,
+    /// The launch's changes to it, ascending.
+    pub changes: &'a [ChunkChange],
+}
+
+const CHUNK: u64 = CHUNK_SIZE as u64;
+
+impl Region<'_> {
+    /// Offset and length in bytes of a chunk.
+    pub fn chunk(&self, chunk: u64) -> (u64, u32) {
+        let offset = chunk * CHUNK;
+        (
+            offset,
+            self.range.len().saturating_sub(offset).min(CHUNK) as u32,
+        )
+    }
+
+    /// The region's content at a moment, from its first chunk to its last.
+    pub fn segments(&self, moment: Moment) -> Vec<Segment> {
+        let changes = if moment == Moment::After {
+            self.changes
+        } else {
+            &[]
+        };
+        let mut changes = changes.iter().peekable();
+        let mut segments = Segments::default();
+        let mut next = 0;
+        for run in self.record.chunks.runs() {
+            match run {
+                ChunkRun::Zero(count) => {
+                    let end = next + count;
+                    while let Some(change) = changes.next_if(|change| change.chunk < end) {
+                        segments.zeros(next, change.chunk - next);
+                        segments.chunk(change.chunk, change.data);
+                        next = change.chunk + 1;
+                    }
+                    segments.zeros(next, end - next);
+                    next = end;
+                }
+                ChunkRun::Data(ids) => {
+                    for id in ids {
+                        let data = changes
+                            .next_if(|change| change.chunk == next)
+                            .map_or(ChunkRef::Data(*id), |change| change.data);
+                        segments.chunk(next, data);
+                        next += 1;
+                    }
+                }
+            }
+        }
+        segments.0
+    }
+}
+
+#[derive(Default)]
+struct Segments(Vec<Segment>);
+
+impl Segments {
+    fn zeros(&mut self, first: u64, count: u64) {
+        match self.0.last_mut() {
+            _ if count == 0 => {}
+            Some(Segment::Zeros {
+                first: start,
+                count: so_far,
+            }) if *start + *so_far == first => {
+                *so_far += count;
+            }
+            _ => self.0.push(Segment::Zeros { first, count }),
+        }
+    }
+
+    fn chunk(&mut self, chunk: u64, data: ChunkRef) {
+        match data {
+            ChunkRef::Zero => self.zeros(chunk, 1),
+            ChunkRef::Data(id) => self.0.push(Segment::Stored { chunk, id }),
+        }
+    }
+}
+
+/// A launch record that contradicts itself.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the record of the launch is damaged: {0}")]
+pub struct Malformed(pub String);
+
+/// The launch's regions, after checking that they make sense together.
+pub fn regions(launch: &LaunchRecord) -> Result<Vec<Region<'_>>, Malformed> {
+    let mut regions: Vec<Region<'_>> = Vec::with_capacity(launch.before.regions.len());
+    let mut changes = launch.after.changes.as_slice();
+    for (index, record) in launch.before.regions.iter().enumerate() {
+        if record.len == 0 {
+            // Nothing to restore; changes of it would be left over below.
+            continue;
+        }
+        let range = AddressRange::new(record.address, record.len).ok_or_else(|| {
+            Malformed(format!(
+                "region {index} at {:#x} with {} bytes reaches beyond the address space",
+                record.address, record.len
+            ))
+        })?;
+        let chunks = record.len.div_ceil(CHUNK);
+        if record.chunks.len() != chunks {
+            return Err(Malformed(format!(
+                "region {index} has {} bytes but {} chunks",
+                record.len,
+                record.chunks.len()
+            )));
+        }
+        let own = changes.partition_point(|change| change.region as usize <= index);
+        let (own, rest) = changes.split_at(own);
+        changes = rest;
+        let ascending = own.windows(2).all(|pair| pair[0].chunk < pair[1].chunk);
+        let inside = own
+            .iter()
+            .all(|c| c.region as usize == index && c.chunk < chunks);
+        if !ascending || !inside {
+            return Err(Malformed(format!(
+                "the changes of region {index} are out of order or range"
+            )));
+        }
+        regions.push(Region {
+            index,
+            record,
+            range,
+            changes: own,
+        });
+    }
+    // Variables come with the code, wherever that puts them; memory has one place.
+    let mut memory: Vec<AddressRange> = regions
+        .iter()
+        .filter(|region| matches!(region.record.owner, RegionOwner::Allocation(_)))
+        .map(|region| region.range)
+        .collect();
+    memory.sort_unstable();
+    if let Some([one, other]) = memory
+        .array_windows()
+        .find(|[one, other]| one.overlaps(*other))
+    {
+        return Err(Malformed(format!(
+            "the regions at {one} and {other} overlap"
+        )));
+    }
+    if !changes.is_empty() {
+        return Err(Malformed(
+            "there are changes of regions that were not saved".to_owned(),
+        ));
+    }
+    Ok(regions)
+}
