@@ -40,7 +40,9 @@ pub struct Ranges {
 
 impl Ranges {
     const fn new() -> Self {
-        Self { by_address: BTreeMap::new() }
+        Self {
+            by_address: BTreeMap::new(),
+        }
     }
 
     /// The range that contains `address`.
@@ -61,8 +63,12 @@ impl Ranges {
         if allocation.len == 0 {
             return;
         }
-        while let Some(stale) =
-            self.by_address.range(..end).next_back().filter(|(_, a)| a.end() > start).map(|(k, _)| *k)
+        while let Some(stale) = self
+            .by_address
+            .range(..end)
+            .next_back()
+            .filter(|(_, a)| a.end() > start)
+            .map(|(k, _)| *k)
         {
             self.by_address.remove(&stale);
         }
@@ -77,10 +83,16 @@ impl Ranges {
     /// Adds mapped memory. Neighbours become one range: programs grow a buffer by mapping more
     /// memory behind it, and a pointer to its start means all of it.
     pub fn map(&mut self, mut allocation: Allocation) {
+        let id = allocation.id;
+        self.unmap(allocation.address, allocation.len, || id);
         let mergeable = |a: &Allocation, b: &Allocation| {
             a.kind == AllocationKind::Mapped && a.context == b.context && a.device == b.device
         };
-        if let Some(before) = self.by_address.range(..allocation.address).next_back().map(|(_, a)| a)
+        if let Some(before) = self
+            .by_address
+            .range(..allocation.address)
+            .next_back()
+            .map(|(_, a)| a)
             && before.end() == allocation.address
             && mergeable(before, &allocation)
         {
@@ -112,10 +124,22 @@ impl Ranges {
             self.by_address.remove(&hit.address);
             if hit.address < address {
                 let len = address - hit.address;
-                self.by_address.insert(hit.address, Allocation { id: new_id(), len, ..hit.clone() });
+                self.by_address.insert(
+                    hit.address,
+                    Allocation {
+                        id: new_id(),
+                        len,
+                        ..hit.clone()
+                    },
+                );
             }
             if hit.end() > end {
-                let rest = Allocation { id: new_id(), address: end, len: hit.end() - end, ..hit };
+                let rest = Allocation {
+                    id: new_id(),
+                    address: end,
+                    len: hit.end() - end,
+                    ..hit
+                };
                 self.by_address.insert(end, rest);
             }
         }
@@ -147,7 +171,15 @@ fn write() -> RwLockWriteGuard<'static, Ranges> {
 fn made_here(kind: AllocationKind, address: u64, len: u64) -> Allocation {
     let device = driver::current_device().unwrap_or(0);
     let context = driver::current_context();
-    Allocation { id: next_id(), address, len, kind, device, context, host: 0 }
+    Allocation {
+        id: next_id(),
+        address,
+        len,
+        kind,
+        device,
+        context,
+        host: 0,
+    }
 }
 
 /// Device memory that the program has just allocated.
@@ -159,7 +191,11 @@ pub fn add(kind: AllocationKind, address: u64, len: u64) {
 /// Pinned host memory, at the address that kernels see.
 pub fn add_host(kind: AllocationKind, host: u64, device_address: Option<u64>, len: u64) {
     let address = device_address.unwrap_or(host);
-    let allocation = Allocation { device: -1, host, ..made_here(kind, address, len) };
+    let allocation = Allocation {
+        device: -1,
+        host,
+        ..made_here(kind, address, len)
+    };
     write().insert(allocation);
 }
 
@@ -176,7 +212,10 @@ pub fn host_key(host: u64) -> u64 {
     if ranges.by_address.get(&host).is_some_and(|a| a.device == -1) {
         return host;
     }
-    ranges.iter().find(|a| a.device == -1 && a.host == host).map_or(host, |a| a.address)
+    ranges
+        .iter()
+        .find(|a| a.device == -1 && a.host == host)
+        .map_or(host, |a| a.address)
 }
 
 /// The program is about to free what starts at `address`.
@@ -201,11 +240,15 @@ pub fn unmap(address: u64, len: u64) {
 }
 
 pub fn forget_context(context: usize) {
-    write().by_address.retain(|_, a| a.context != context || a.kind == AllocationKind::Mapped);
+    write()
+        .by_address
+        .retain(|_, a| a.context != context || a.kind == AllocationKind::Mapped);
 }
 
 pub fn forget_device(device: i32) {
-    write().by_address.retain(|_, a| a.device != device || a.kind == AllocationKind::Mapped);
+    write()
+        .by_address
+        .retain(|_, a| a.device != device || a.kind == AllocationKind::Mapped);
 }
 
 #[cfg(test)]
@@ -214,7 +257,15 @@ mod tests {
     use proptest::prelude::*;
 
     fn range(kind: AllocationKind, address: u64, len: u64) -> Allocation {
-        Allocation { id: next_id(), address, len, kind, device: 0, context: 1, host: 0 }
+        Allocation {
+            id: next_id(),
+            address,
+            len,
+            kind,
+            device: 0,
+            context: 1,
+            host: 0,
+        }
     }
 
     #[test]
@@ -232,7 +283,24 @@ mod tests {
         ranges.insert(range(AllocationKind::Device, 0x1000, 0x100));
         ranges.insert(range(AllocationKind::Device, 0x1200, 0x100));
         ranges.insert(range(AllocationKind::Device, 0x1080, 0x200));
-        assert_eq!(ranges.iter().map(|a| a.address).collect::<Vec<_>>(), [0x1080]);
+        assert_eq!(
+            ranges.iter().map(|a| a.address).collect::<Vec<_>>(),
+            [0x1080]
+        );
+    }
+
+    #[test]
+    fn memory_mapped_for_a_second_device_is_still_one_range() {
+        let mut ranges = Ranges::default();
+        ranges.map(range(AllocationKind::Mapped, 0x2000, 0x2000));
+        ranges.map(range(AllocationKind::Mapped, 0x2000, 0x1000));
+        assert_eq!(
+            ranges
+                .iter()
+                .map(|a| (a.address, a.len))
+                .collect::<Vec<_>>(),
+            [(0x2000, 0x2000)]
+        );
     }
 
     #[test]
@@ -241,7 +309,10 @@ mod tests {
         ranges.map(range(AllocationKind::Mapped, 0x2000, 0x1000));
         ranges.map(range(AllocationKind::Mapped, 0x4000, 0x1000));
         ranges.map(range(AllocationKind::Mapped, 0x3000, 0x1000));
-        assert_eq!(ranges.find(0x2000).map(|a| (a.address, a.len)), Some((0x2000, 0x3000)));
+        assert_eq!(
+            ranges.find(0x2000).map(|a| (a.address, a.len)),
+            Some((0x2000, 0x3000))
+        );
         ranges.unmap(0x3000, 0x1000, next_id);
         let left: Vec<_> = ranges.iter().map(|a| (a.address, a.len)).collect();
         assert_eq!(left, [(0x2000, 0x1000), (0x4000, 0x1000)]);

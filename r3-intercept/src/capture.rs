@@ -8,9 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
-use r3_archive::Ticket;
 use r3_archive::model::{
-    LaunchAttribute, LaunchId, LaunchRecord, PointerWord, RegionOwner, Snapshot,
+    AllocationKind, LaunchAttribute, LaunchId, LaunchRecord, PointerWord, RegionOwner, Snapshot,
     SnapshotDelta,
 };
 use r3_options::{SnapshotScope, SyncScope};
@@ -19,12 +18,14 @@ use crate::allocations::{self, Allocation};
 use crate::copy::{Copier, CopyError, Range, wait};
 use crate::driver::{self, Event, RelaxedCapture, Stream};
 use crate::ffi::{CUDA_SUCCESS, CUresult};
-use crate::finish::{PendingLaunch, PendingRegion};
+use crate::fingerprint::{Fingerprinter, WORTHWHILE};
+use crate::finish::PendingLaunch;
 use crate::guard::guard;
 use crate::params::{self, Arguments};
 use crate::reach::Map;
 use crate::select::{Counter, LAUNCHES, Shape};
 use crate::session::{self, Session};
+use crate::snapshot::{Region, Snapshots, Target, Unreadable};
 use crate::{finish, log, process, staging, trigger};
 
 /// A launch as the program asked for it.
@@ -45,6 +46,14 @@ struct Context {
     events: [Event; Copier::EVENTS],
     /// Marks the program's stream.
     mark: Event,
+    fingerprints: Fingerprints,
+}
+
+/// The fingerprint kernel in a context: loaded when a launch first reaches much memory.
+enum Fingerprints {
+    NotYet,
+    Ready(Fingerprinter),
+    Unavailable,
 }
 
 static CONTEXTS: Mutex<Option<HashMap<usize, Context>>> = Mutex::new(None);
@@ -111,13 +120,6 @@ struct Half {
     stream: Stream,
 }
 
-/// A region whose memory before the launch is on its way to the archive.
-struct Region {
-    owner: RegionOwner,
-    range: Range,
-    before: Vec<Ticket>,
-}
-
 /// Makes a selected launch and records it.
 #[cold]
 pub fn record(
@@ -149,7 +151,11 @@ pub fn record(
 }
 
 fn skipped(counter: &Counter, skip: &Skip) {
-    log::warn(format_args!("{}: a launch is not recorded: {}", counter.kernel().name, skip.0));
+    log::warn(format_args!(
+        "{}: a launch is not recorded: {}",
+        counter.kernel().name,
+        skip.0
+    ));
     counter.skipped(&skip.0);
 }
 
@@ -183,7 +189,9 @@ fn before(
     if !trigger::is_armed() {
         return Ok(None);
     }
-    let Some(session) = session::session() else { return Ok(None) };
+    let Some(session) = session::session() else {
+        return Ok(None);
+    };
     session.has_room()?;
     let options = &settings.options;
     if driver::is_capturing(launch.stream)? {
@@ -197,7 +205,10 @@ fn before(
     let context = open_context(&mut contexts, key)?;
 
     let function = &counter.function;
-    let layout = function.kernel.layout(function.handle).map(|(params, _)| params.as_slice());
+    let layout = function
+        .kernel
+        .layout(function.handle)
+        .map(|(params, _)| params.as_slice());
     // SAFETY: the program's own arguments of a launch that it is about to make.
     let params = unsafe { launch.arguments.copy(layout) }
         .ok_or("the sizes of its parameters are not known")?;
@@ -214,8 +225,8 @@ fn before(
     let globals = globals(counter);
     adopt_unseen(&params, &globals, &mut notes);
     let map = Map::new(&allocations::ranges());
-    let copier = context.copier(session, options.memory, deadline);
-    let mut reached = copy_reachable(&copier, &map, &params, globals, options.snapshot)?;
+    let mut snapshots = context.snapshots(session, &map, options.memory, deadline);
+    let mut reached = save_reachable(&mut snapshots, &params, globals, options.snapshot)?;
     for (owner, error) in std::mem::take(&mut reached.unreadable) {
         notes.push(format!("{owner:?} could not be read: {error}"));
     }
@@ -226,7 +237,11 @@ fn before(
         .filter_map(|(offset, address)| {
             let allocation = map.find(address)?;
             let allocation = map.allocations()[allocation].id;
-            Some(PointerWord { offset, address, allocation })
+            Some(PointerWord {
+                offset,
+                address,
+                allocation,
+            })
         })
         .collect();
     let cache_config = function.kernel.cache_config.load(Ordering::Relaxed);
@@ -256,65 +271,112 @@ fn before(
     };
     session.captured.fetch_add(1, Ordering::Relaxed);
     let regions = reached.regions;
-    Ok(Some(Half { contexts, context: key, session, record, regions, stream }))
+    Ok(Some(Half {
+        contexts,
+        context: key,
+        session,
+        record,
+        regions,
+        stream,
+    }))
 }
 
 /// Everything behind the launch.
 fn after(half: Half, counter: &'static Counter) -> Result<(), Skip> {
-    let Half { contexts, context, session, record, regions, stream } = half;
+    let Half {
+        mut contexts,
+        context,
+        session,
+        record,
+        regions,
+        stream,
+    } = half;
     let _relaxed = RelaxedCapture::enter();
-    let options = process::settings().map(|s| &s.options).ok_or("no settings")?;
+    let options = process::settings()
+        .map(|s| &s.options)
+        .ok_or("no settings")?;
     let context = contexts
-        .as_ref()
-        .and_then(|contexts| contexts.get(&context))
+        .as_mut()
+        .and_then(|contexts| contexts.get_mut(&context))
         .ok_or("its context ended")?;
     let deadline = Instant::now() + options.timeout;
-    let copied = context
+    let bytes: u64 = regions.iter().map(|region| region.range.len).sum();
+    let map = Map::new(&allocations::ranges());
+    let saved = context
         .mark
         .record(stream)
         .map_err(CopyError::from)
         .and_then(|()| wait(context.mark, deadline))
         .and_then(|()| {
-            let ranges: Vec<Range> = regions.iter().map(|region| region.range).collect();
-            context.copier(session, options.memory, deadline).copy(&ranges, |_, _| {})
+            context
+                .snapshots(session, &map, options.memory, deadline)
+                .after(regions)
         });
-    let copied = match copied {
-        Ok(copied) => copied,
+    match saved {
+        Ok(regions) => {
+            session
+                .snapshot_bytes
+                .fetch_add(bytes.saturating_mul(2), Ordering::Relaxed);
+            finish::submit(
+                session,
+                PendingLaunch {
+                    counter,
+                    record,
+                    regions,
+                },
+            );
+            Ok(())
+        }
         Err(error) => {
             session.captured.fetch_sub(1, Ordering::Relaxed);
-            return Err(error.into());
+            Err(error.into())
         }
-    };
-    let bytes: u64 = regions.iter().map(|region| region.range.len).sum();
-    session.snapshot_bytes.fetch_add(bytes.saturating_mul(2), Ordering::Relaxed);
-    if let Some(error) = copied.iter().find_map(|copied| copied.error.clone()) {
-        session.captured.fetch_sub(1, Ordering::Relaxed);
-        return Err(error.into());
     }
-    let regions = regions
-        .into_iter()
-        .zip(copied)
-        .map(|(region, copied)| PendingRegion {
-            owner: region.owner,
-            address: region.range.address,
-            len: region.range.len,
-            before: region.before,
-            after: copied.tickets,
-        })
-        .collect();
-    finish::submit(session, PendingLaunch { counter, record, regions });
-    Ok(())
 }
 
 impl Context {
-    fn copier<'a>(&'a self, session: &'a Session, memory: u64, deadline: Instant) -> Copier<'a> {
+    /// What takes the snapshots of a launch. Loads the fingerprint kernel if there is enough memory for
+    /// it to pay.
+    fn snapshots<'a>(
+        &'a mut self,
+        session: &'a Session,
+        map: &'a Map,
+        memory: u64,
+        deadline: Instant,
+    ) -> Snapshots<'a> {
         let slots = usize::try_from(memory).unwrap_or(usize::MAX) / staging::SLOT;
-        Copier {
+        let copier = Copier {
             writer: &session.writer,
             stream: self.stream,
             events: &self.events,
             slots: slots.max(2),
             deadline,
+        };
+        let pays = map.allocations().iter().any(|a| a.len >= WORTHWHILE);
+        if pays && matches!(self.fingerprints, Fingerprints::NotYet) {
+            self.fingerprints = match Fingerprinter::new() {
+                Ok(ready) => Fingerprints::Ready(ready),
+                Err(error) => {
+                    log::info(format_args!(
+                        "memory is copied without fingerprints: {error}"
+                    ));
+                    Fingerprints::Unavailable
+                }
+            };
+        }
+        let (fingerprinter, tables) = match &mut self.fingerprints {
+            Fingerprints::Ready(ready) if pays => match ready.upload(map, self.stream) {
+                Ok(tables) => (Some(ready), Some(tables)),
+                Err(_) => (None, None),
+            },
+            _ => (None, None),
+        };
+        Snapshots {
+            copier,
+            event: self.mark,
+            map,
+            fingerprinter,
+            tables,
         }
     }
 }
@@ -322,7 +384,7 @@ impl Context {
 fn open_context(
     contexts: &mut Option<HashMap<usize, Context>>,
     key: usize,
-) -> Result<&Context, Skip> {
+) -> Result<&mut Context, Skip> {
     use std::collections::hash_map::Entry;
     match contexts.get_or_insert_with(HashMap::new).entry(key) {
         Entry::Occupied(known) => Ok(known.into_mut()),
@@ -333,7 +395,15 @@ fn open_context(
             for event in &mut events[1..] {
                 *event = Event::new()?;
             }
-            Ok(vacant.insert(Context { device, stream, events, mark: Event::new()? }))
+            let mark = Event::new()?;
+            let fingerprints = Fingerprints::NotYet;
+            Ok(vacant.insert(Context {
+                device,
+                stream,
+                events,
+                mark,
+                fingerprints,
+            }))
         }
     }
 }
@@ -349,7 +419,10 @@ fn globals(counter: &Counter) -> Vec<(RegionOwner, Range)> {
         .iter()
         .filter_map(|name| {
             let (address, len) = module.variable(name)?;
-            let owner = RegionOwner::Global { module: image.id, name: name.clone() };
+            let owner = RegionOwner::Global {
+                module: image.id,
+                name: name.clone(),
+            };
             Some((owner, Range { address, len }))
         })
         .collect();
@@ -389,18 +462,18 @@ struct Reached {
     regions: Vec<Region>,
     /// Indices into the map.
     allocations: BTreeSet<usize>,
-    unreadable: Vec<(RegionOwner, driver::DriverError)>,
+    unreadable: Vec<Unreadable>,
 }
 
-/// Copies the module's variables and what the arguments reach, in waves: what one wave's memory points
+/// Saves the module's variables and what the arguments reach, in waves: what one wave's memory points
 /// to is the next wave.
-fn copy_reachable(
-    copier: &Copier<'_>,
-    map: &Map,
+fn save_reachable(
+    snapshots: &mut Snapshots<'_>,
     params: &[u8],
     globals: Vec<(RegionOwner, Range)>,
     scope: SnapshotScope,
 ) -> Result<Reached, Skip> {
+    let map = snapshots.map;
     let mut reached = Reached::default();
     match scope {
         SnapshotScope::All => reached.allocations.extend(0..map.allocations().len()),
@@ -408,29 +481,47 @@ fn copy_reachable(
             map.scan(params, &mut reached.allocations);
         }
     }
-    let mut wave = globals;
+    let mut wave: Vec<Target> = globals
+        .into_iter()
+        .map(|(owner, range)| Target {
+            owner,
+            range,
+            on_device: false,
+        })
+        .collect();
     let mut next: BTreeSet<usize> = reached.allocations.clone();
     loop {
         wave.extend(next.iter().map(|index| {
-            let Allocation { id, address, len, .. } = map.allocations()[*index];
-            (RegionOwner::Allocation(id), Range { address, len })
+            let Allocation {
+                id,
+                address,
+                len,
+                kind,
+                ..
+            } = map.allocations()[*index];
+            let on_device = matches!(
+                kind,
+                AllocationKind::Device
+                    | AllocationKind::Pitched
+                    | AllocationKind::Async
+                    | AllocationKind::Mapped
+            );
+            let owner = RegionOwner::Allocation(id);
+            Target {
+                owner,
+                range: Range { address, len },
+                on_device,
+            }
         }));
         if wave.is_empty() {
             break;
         }
-        let ranges: Vec<Range> = wave.iter().map(|(_, range)| *range).collect();
+        let scan = scope == SnapshotScope::Reachable;
         let mut found = BTreeSet::new();
-        let copied = copier.copy(&ranges, |_, bytes| {
-            if scope == SnapshotScope::Reachable {
-                map.scan(bytes, &mut found);
-            }
-        })?;
-        for ((owner, range), copied) in wave.drain(..).zip(copied) {
-            match copied.error {
-                Some(error) => reached.unreadable.push((owner, error)),
-                None => reached.regions.push(Region { owner, range, before: copied.tickets }),
-            }
-        }
+        let (regions, unreadable) =
+            snapshots.before(std::mem::take(&mut wave), scan, &mut found)?;
+        reached.regions.extend(regions);
+        reached.unreadable.extend(unreadable);
         next = found.difference(&reached.allocations).copied().collect();
         reached.allocations.extend(&next);
     }
@@ -453,6 +544,12 @@ fn function_settings(counter: &Counter) -> Vec<(i32, i32)> {
     const MAX_DYNAMIC_SHARED_SIZE_BYTES: i32 = 8;
     const LAST: i32 = 15;
     (MAX_DYNAMIC_SHARED_SIZE_BYTES..=LAST)
-        .filter_map(|id| counter.function.handle.attribute(id).map(|value| (id, value)))
+        .filter_map(|id| {
+            counter
+                .function
+                .handle
+                .attribute(id)
+                .map(|value| (id, value))
+        })
         .collect()
 }

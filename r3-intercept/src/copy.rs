@@ -4,18 +4,56 @@
 //! thread waits for the copies, and for the workers only when all slots are in use.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use r3_archive::{ArchiveWriter, Ticket};
 
 use crate::driver::{DriverError, Event, Stream};
+use crate::process;
 use crate::staging::{SLOT, Slot};
 
 /// Slots whose copies are under way at a time. Two keep the bus busy; more hide the work between.
 const AHEAD: usize = 4;
 /// Copies start at multiples of this in a slot.
 const ALIGN: usize = 256;
+
+/// Copies under way, by whichever thread.
+static COPYING: Mutex<usize> = Mutex::new(0);
+static COPIED: Condvar = Condvar::new();
+static ANY_COPYING: AtomicBool = AtomicBool::new(false);
+
+/// While it lives, memory that another thread wants to free stays: a copy from freed memory would be
+/// an error that the program sees.
+pub struct Copying(());
+
+impl Copying {
+    pub fn begin() -> Self {
+        *COPYING.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        ANY_COPYING.store(true, Ordering::SeqCst);
+        Self(())
+    }
+}
+
+impl Drop for Copying {
+    fn drop(&mut self) {
+        let mut copying = COPYING.lock().unwrap_or_else(PoisonError::into_inner);
+        *copying -= 1;
+        ANY_COPYING.store(*copying > 0, Ordering::SeqCst);
+        COPIED.notify_all();
+    }
+}
+
+/// The program is about to free memory: waits until no copy is under way, within `R3_TIMEOUT`.
+pub fn wait_for_copies() {
+    if !ANY_COPYING.load(Ordering::SeqCst) {
+        return;
+    }
+    let limit = process::settings().map_or(Duration::ZERO, |s| s.options.timeout);
+    let copying = COPYING.lock().unwrap_or_else(PoisonError::into_inner);
+    let _ = COPIED.wait_timeout_while(copying, limit, |copying| *copying > 0);
+}
 
 /// A range to copy.
 #[derive(Clone, Copy, Debug)]
@@ -96,7 +134,13 @@ impl Copier<'_> {
         mut look: impl FnMut(usize, &[u8]),
     ) -> Result<Vec<Copied>, CopyError> {
         let mut transfer = Transfer {
-            copied: ranges.iter().map(|_| Copied { tickets: Vec::new(), error: None }).collect(),
+            copied: ranges
+                .iter()
+                .map(|_| Copied {
+                    tickets: Vec::new(),
+                    error: None,
+                })
+                .collect(),
             flights: VecDeque::new(),
             open: None,
             next_event: 0,
@@ -105,8 +149,7 @@ impl Copier<'_> {
             Ok(()) => Ok(transfer.copied),
             Err(error) => {
                 // The driver may still write to these slots: they are never used again.
-                transfer.open.map(std::mem::forget);
-                transfer.flights.into_iter().for_each(std::mem::forget);
+                std::mem::forget((transfer.open, transfer.flights));
                 Err(error)
             }
         }
@@ -121,9 +164,15 @@ impl Copier<'_> {
         for (index, range) in ranges.iter().enumerate() {
             let mut offset = 0;
             while offset < range.len && transfer.copied[index].error.is_none() {
-                let wanted = usize::try_from(range.len - offset).unwrap_or(SLOT).min(SLOT);
+                let wanted = usize::try_from(range.len - offset)
+                    .unwrap_or(SLOT)
+                    .min(SLOT);
                 // A piece lies in one slot; large ranges start a fresh one.
-                if transfer.open.as_ref().is_some_and(|(slot, _)| slot.used + wanted > SLOT) {
+                if transfer
+                    .open
+                    .as_ref()
+                    .is_some_and(|(slot, _)| slot.used + wanted > SLOT)
+                {
                     self.depart(transfer)?;
                 }
                 while transfer.flights.len() >= AHEAD {
@@ -132,7 +181,9 @@ impl Copier<'_> {
                 if transfer.open.is_none() {
                     transfer.open = Some((self.slot(transfer, look)?, Vec::new()));
                 }
-                let Some((slot, pieces)) = &mut transfer.open else { break };
+                let Some((slot, pieces)) = &mut transfer.open else {
+                    break;
+                };
                 let at = slot.used;
                 // SAFETY: `wanted` bytes at `at` are inside the slot, which we hold until the event
                 // behind the copy has passed.
@@ -145,7 +196,11 @@ impl Copier<'_> {
                 };
                 match started {
                     Ok(()) => {
-                        pieces.push(Piece { range: index, at, len: wanted });
+                        pieces.push(Piece {
+                            range: index,
+                            at,
+                            len: wanted,
+                        });
                         slot.used = (at + wanted).next_multiple_of(ALIGN).min(SLOT);
                     }
                     Err(error) => transfer.copied[index].error = Some(error),
@@ -179,12 +234,18 @@ impl Copier<'_> {
 
     /// The open slot is full: an event marks the end of its copies.
     fn depart(&self, transfer: &mut Transfer) -> Result<(), CopyError> {
-        let Some((slot, pieces)) = transfer.open.take() else { return Ok(()) };
+        let Some((slot, pieces)) = transfer.open.take() else {
+            return Ok(());
+        };
         let event = self.events[transfer.next_event % self.events.len()];
         transfer.next_event += 1;
         // Kept even when this fails: the copies may be under way.
         let recorded = event.record(self.stream);
-        transfer.flights.push_back(Flight { slot, pieces, event });
+        transfer.flights.push_back(Flight {
+            slot,
+            pieces,
+            event,
+        });
         Ok(recorded?)
     }
 
@@ -194,14 +255,24 @@ impl Copier<'_> {
         transfer: &mut Transfer,
         look: &mut impl FnMut(usize, &[u8]),
     ) -> Result<(), CopyError> {
-        let Some(oldest) = transfer.flights.front() else { return Ok(()) };
+        let Some(oldest) = transfer.flights.front() else {
+            return Ok(());
+        };
         wait(oldest.event, self.deadline)?;
-        let Some(Flight { slot, pieces, .. }) = transfer.flights.pop_front() else { return Ok(()) };
+        let Some(Flight { slot, pieces, .. }) = transfer.flights.pop_front() else {
+            return Ok(());
+        };
         let slot = Arc::new(slot);
         for Piece { range, at, len } in pieces {
-            let part = Part { slot: Arc::clone(&slot), at, len };
+            let part = Part {
+                slot: Arc::clone(&slot),
+                at,
+                len,
+            };
             look(range, part.as_ref());
-            transfer.copied[range].tickets.push(self.writer.submit(part));
+            transfer.copied[range]
+                .tickets
+                .push(self.writer.submit(part));
         }
         Ok(())
     }
@@ -224,6 +295,10 @@ struct Part {
 
 impl AsRef<[u8]> for Part {
     fn as_ref(&self) -> &[u8] {
-        self.slot.as_ref().as_ref().get(self.at..self.at + self.len).unwrap_or(&[])
+        self.slot
+            .as_ref()
+            .as_ref()
+            .get(self.at..self.at + self.len)
+            .unwrap_or(&[])
     }
 }

@@ -63,6 +63,13 @@ functions! {
     event_record = cuEventRecord(event: CUevent, stream: CUstream);
     event_query = cuEventQuery(event: CUevent);
     memcpy_dtoh_async = cuMemcpyDtoHAsync_v2(host: *mut c_void, device: CUdeviceptr, len: usize, stream: CUstream);
+    memcpy_htod_async = cuMemcpyHtoDAsync_v2(device: CUdeviceptr, host: *const c_void, len: usize, stream: CUstream);
+    stream_synchronize = cuStreamSynchronize(stream: CUstream);
+    mem_alloc = cuMemAlloc_v2(address: *mut CUdeviceptr, len: usize);
+    mem_free = cuMemFree_v2(address: CUdeviceptr);
+    module_load_data = cuModuleLoadData(module: *mut CUmodule, image: *const c_void);
+    module_get_function = cuModuleGetFunction(function: *mut CUfunction, module: CUmodule, name: *const c_char);
+    launch_kernel = cuLaunchKernel(function: CUfunction, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint, block_x: c_uint, block_y: c_uint, block_z: c_uint, shared: c_uint, stream: CUstream, params: *mut *mut c_void, extra: *mut *mut c_void);
     mem_get_address_range = cuMemGetAddressRange_v2(base: *mut CUdeviceptr, len: *mut usize, address: CUdeviceptr);
     mem_host_register = cuMemHostRegister_v2(pointer: *mut c_void, len: usize, flags: c_uint);
     mem_host_get_device_pointer = cuMemHostGetDevicePointer_v2(device: *mut CUdeviceptr, pointer: *mut c_void, flags: c_uint);
@@ -107,7 +114,11 @@ impl std::fmt::Display for DriverError {
 }
 
 fn check(call: &'static str, code: CUresult) -> Result<(), DriverError> {
-    if code == CUDA_SUCCESS { Ok(()) } else { Err(DriverError { call, code }) }
+    if code == CUDA_SUCCESS {
+        Ok(())
+    } else {
+        Err(DriverError { call, code })
+    }
 }
 
 /// The current context as an opaque number; 0 when there is none.
@@ -115,7 +126,11 @@ pub fn current_context() -> usize {
     let mut context = null_mut();
     // SAFETY: the out-pointer is ours.
     let code = unsafe { ctx_get_current(&raw mut context) };
-    if code == CUDA_SUCCESS { context as usize } else { 0 }
+    if code == CUDA_SUCCESS {
+        context as usize
+    } else {
+        0
+    }
 }
 
 /// Ordinal of the current context's device.
@@ -202,8 +217,9 @@ pub fn is_capturing(stream: usize) -> Result<bool, DriverError> {
         CUDA_ERROR_STREAM_CAPTURE_IMPLICIT => Ok(true),
         // Drivers before 10.0 have no captures.
         CUDA_ERROR_NOT_FOUND => Ok(false),
-        code => check("cuStreamIsCapturing", code)
-            .map(|()| status != CU_STREAM_CAPTURE_STATUS_NONE),
+        code => {
+            check("cuStreamIsCapturing", code).map(|()| status != CU_STREAM_CAPTURE_STATUS_NONE)
+        }
     }
 }
 
@@ -242,7 +258,9 @@ impl Stream {
     pub fn new() -> Result<Self, DriverError> {
         let mut stream = null_mut();
         // SAFETY: the out-pointer is ours.
-        check("cuStreamCreate", unsafe { stream_create(&raw mut stream, CU_STREAM_NON_BLOCKING) })?;
+        check("cuStreamCreate", unsafe {
+            stream_create(&raw mut stream, CU_STREAM_NON_BLOCKING)
+        })?;
         Ok(Self(stream as usize))
     }
 
@@ -272,13 +290,17 @@ impl Event {
     pub fn new() -> Result<Self, DriverError> {
         let mut event = null_mut();
         // SAFETY: the out-pointer is ours.
-        check("cuEventCreate", unsafe { event_create(&raw mut event, CU_EVENT_DISABLE_TIMING) })?;
+        check("cuEventCreate", unsafe {
+            event_create(&raw mut event, CU_EVENT_DISABLE_TIMING)
+        })?;
         Ok(Self(event as usize))
     }
 
     pub fn record(self, stream: Stream) -> Result<(), DriverError> {
         // SAFETY: both belong to the current context.
-        check("cuEventRecord", unsafe { event_record(self.0 as CUevent, stream.0 as CUstream) })
+        check("cuEventRecord", unsafe {
+            event_record(self.0 as CUevent, stream.0 as CUstream)
+        })
     }
 
     /// Whether the recorded work has ended.
@@ -306,6 +328,116 @@ pub unsafe fn pin(pointer: *mut u8, len: usize) -> Result<(), DriverError> {
     check("cuMemHostRegister", unsafe {
         mem_host_register(pointer.cast(), len, CU_MEMHOSTREGISTER_PORTABLE)
     })
+}
+
+/// Device memory of ours. Given back when dropped, if its context still lives.
+pub struct DeviceMemory {
+    address: u64,
+    len: usize,
+    context: usize,
+}
+
+impl DeviceMemory {
+    /// `len` bytes in the current context.
+    pub fn new(len: usize) -> Result<Self, DriverError> {
+        let mut address = 0;
+        // SAFETY: the out-pointer is ours.
+        check("cuMemAlloc", unsafe { mem_alloc(&raw mut address, len) })?;
+        Ok(Self {
+            address,
+            len,
+            context: current_context(),
+        })
+    }
+
+    pub fn address(&self) -> u64 {
+        self.address
+    }
+
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Writes to its start. `bytes` can be used again when this returns.
+    pub fn write(&mut self, bytes: &[u8], stream: Stream) -> Result<(), DriverError> {
+        let len = bytes.len().min(self.len);
+        // SAFETY: both ranges have `len` bytes, and the host's is not touched before the wait is over.
+        unsafe {
+            let stream = stream.0 as CUstream;
+            check(
+                "cuMemcpyHtoDAsync",
+                memcpy_htod_async(self.address, bytes.as_ptr().cast(), len, stream),
+            )?;
+            check("cuStreamSynchronize", stream_synchronize(stream))
+        }
+    }
+}
+
+impl Drop for DeviceMemory {
+    fn drop(&mut self) {
+        if self.context == current_context() {
+            // SAFETY: our own memory, used by nothing any more.
+            unsafe { mem_free(self.address) };
+        }
+    }
+}
+
+/// A kernel of ours in the current context. Its module is never unloaded: the context's end is its end.
+pub struct DeviceFunction(usize);
+
+impl DeviceFunction {
+    /// Loads PTX text (NUL-terminated) and finds a kernel in it.
+    pub fn load(ptx: &'static str, name: &CStr) -> Result<Self, DriverError> {
+        if !ptx.ends_with('\0') {
+            return Err(DriverError {
+                call: "cuModuleLoadData",
+                code: CUDA_ERROR_INVALID_VALUE,
+            });
+        }
+        let (mut module, mut function) = (null_mut(), null_mut());
+        // SAFETY: the text ends with a NUL; the out-pointers are ours.
+        unsafe {
+            let image = ptx.as_ptr().cast();
+            check("cuModuleLoadData", module_load_data(&raw mut module, image))?;
+            check(
+                "cuModuleGetFunction",
+                module_get_function(&raw mut function, module, name.as_ptr()),
+            )?;
+        }
+        Ok(Self(function as usize))
+    }
+
+    /// Launches `blocks` blocks of `threads` threads. Each argument has a word of its own, of which the
+    /// kernel reads as many bytes as its parameter has.
+    pub fn launch(
+        &self,
+        blocks: u32,
+        threads: u32,
+        arguments: &mut [u64],
+        stream: Stream,
+    ) -> Result<(), DriverError> {
+        let mut pointers: Vec<*mut c_void> = arguments
+            .iter_mut()
+            .map(|argument| (&raw mut *argument).cast())
+            .collect();
+        // SAFETY: a kernel of ours with this many parameters, whose callers give it memory that is
+        // mapped; the driver copies the arguments before it returns.
+        check("cuLaunchKernel", unsafe {
+            launch_kernel(
+                self.0 as CUfunction,
+                blocks,
+                1,
+                1,
+                threads,
+                1,
+                1,
+                0,
+                stream.0 as CUstream,
+                pointers.as_mut_ptr(),
+                null_mut(),
+            )
+        })
+    }
 }
 
 /// A kernel's handle: the launch functions take both kinds, the query functions do not.
@@ -378,7 +510,9 @@ impl FunctionHandle {
 
     /// The module of a `CUfunction`, as an opaque number.
     pub fn module(self) -> Option<usize> {
-        let Self::Function(function) = self else { return None };
+        let Self::Function(function) = self else {
+            return None;
+        };
         let mut module = null_mut();
         // SAFETY: as above.
         let code = unsafe { func_get_module(&raw mut module, function as CUfunction) };

@@ -23,7 +23,11 @@ struct Query<'a> {
 /// The address of the default version of function `symbol` in the first loaded object whose file
 /// name starts with one of `file_prefixes`; null when there is none.
 pub fn find_function(file_prefixes: &[&str], symbol: &CStr) -> *mut c_void {
-    let mut query = Query { file_prefixes, symbol, found: std::ptr::null_mut() };
+    let mut query = Query {
+        file_prefixes,
+        symbol,
+        found: std::ptr::null_mut(),
+    };
     // SAFETY: `visit` only reads the objects that the dynamic linker lists while it holds its lock,
     // and `query` outlives the call.
     unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut query).cast()) };
@@ -39,7 +43,11 @@ unsafe extern "C" fn visit(info: *mut dl_phdr_info, _size: usize, data: *mut c_v
     // SAFETY: the linker's object names are NUL-terminated.
     let path = unsafe { CStr::from_ptr(info.dlpi_name) }.to_bytes();
     let file = path.rsplit(|&b| b == b'/').next().unwrap_or(path);
-    if !query.file_prefixes.iter().any(|prefix| file.starts_with(prefix.as_bytes())) {
+    if !query
+        .file_prefixes
+        .iter()
+        .any(|prefix| file.starts_with(prefix.as_bytes()))
+    {
         return 0;
     }
     // SAFETY: the object is loaded, so its dynamic section and tables are mapped.
@@ -73,9 +81,15 @@ unsafe fn lookup(info: &dl_phdr_info, symbol: &CStr) -> *mut c_void {
             entry = entry.add(1);
         }
         // Some linkers leave offsets where glibc leaves absolute addresses.
-        let absolute =
-            |value: u64| if value != 0 && value < info.dlpi_addr { value + info.dlpi_addr } else { value };
-        let (strings, symbols, versions) = (absolute(strings), absolute(symbols), absolute(versions));
+        let absolute = |value: u64| {
+            if value != 0 && value < info.dlpi_addr {
+                value + info.dlpi_addr
+            } else {
+                value
+            }
+        };
+        let (strings, symbols, versions) =
+            (absolute(strings), absolute(symbols), absolute(versions));
         if strings == 0 || symbols == 0 {
             return std::ptr::null_mut();
         }
@@ -95,7 +109,8 @@ unsafe fn lookup(info: &dl_phdr_info, symbol: &CStr) -> *mut c_void {
             if versions != 0 && *(versions as *const u16).add(index) & VERSYM_HIDDEN != 0 {
                 continue;
             }
-            let name = CStr::from_ptr((strings as *const libc::c_char).add(candidate.st_name as usize));
+            let name =
+                CStr::from_ptr((strings as *const libc::c_char).add(candidate.st_name as usize));
             if name == symbol {
                 return (info.dlpi_addr + candidate.st_value) as *mut c_void;
             }
@@ -111,10 +126,17 @@ unsafe fn lookup(info: &dl_phdr_info, symbol: &CStr) -> *mut c_void {
 unsafe fn gnu_hash_symbol_count(table: *const u32) -> usize {
     // SAFETY: layout: nbuckets, symoffset, bloom_size, bloom_shift, bloom[u64], buckets[u32], chain[u32].
     unsafe {
-        let (buckets, first, bloom) = (*table as usize, *table.add(1) as usize, *table.add(2) as usize);
+        let (buckets, first, bloom) = (
+            *table as usize,
+            *table.add(1) as usize,
+            *table.add(2) as usize,
+        );
         let bucket = table.add(4 + bloom * 2);
         let chain = bucket.add(buckets);
-        let last = (0..buckets).map(|i| *bucket.add(i) as usize).max().unwrap_or(0);
+        let last = (0..buckets)
+            .map(|i| *bucket.add(i) as usize)
+            .max()
+            .unwrap_or(0);
         if last < first {
             return first;
         }

@@ -18,7 +18,6 @@ pub type CUevent = *mut c_void;
 pub type CUgraph = *mut c_void;
 pub type CUgraphExec = *mut c_void;
 pub type CUmemoryPool = *mut c_void;
-pub type CUmemGenericAllocationHandle = u64;
 pub type CUexternalMemory = *mut c_void;
 
 pub const CUDA_SUCCESS: CUresult = 0;
@@ -102,6 +101,18 @@ pub struct CUDA_EXTERNAL_MEMORY_BUFFER_DESC {
     pub flags: c_uint,
     pub reserved: [c_uint; 16],
 }
+
+/// `CUmemAccessDesc`: who may do what with mapped memory.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct CUmemAccessDesc {
+    pub location_type: c_int,
+    pub location_id: c_int,
+    pub flags: c_int,
+}
+
+/// `CU_MEM_LOCATION_TYPE_DEVICE`.
+pub const CU_MEM_LOCATION_TYPE_DEVICE: c_int = 1;
 
 /// `CUmemPoolPtrExportData`, by pointer only.
 pub type CUmemPoolPtrExportData = c_void;

@@ -6,23 +6,40 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+use r3_archive::chunk::ChunkRef;
 use r3_archive::model::{
     ChunkChange, LaunchRecord, RegionOwner, RegionSnapshot, Snapshot, SnapshotDelta,
 };
-use r3_archive::chunk::ChunkRef;
 use r3_archive::{Ticket, WriteError};
 
+use crate::fingerprint::Fingerprint;
 use crate::select::Counter;
 use crate::session::{self, Session};
-use crate::{guard, log};
+use crate::{fingerprint, guard, log};
+
+/// Consecutive chunks of a region.
+pub enum Part {
+    /// The archive has them.
+    Known(Vec<ChunkRef>),
+    /// They were copied; with their fingerprints, where those were made.
+    Copied(Vec<Ticket>, Vec<Fingerprint>),
+}
+
+/// What is known of a region after the launch.
+pub enum After {
+    /// All of it was copied.
+    Whole(Vec<Ticket>),
+    /// The chunks whose fingerprints changed: index of the first, and what is there now.
+    Changes(Vec<(u64, Part)>),
+}
 
 /// A region of memory on its way to the archive.
 pub struct PendingRegion {
     pub owner: RegionOwner,
     pub address: u64,
     pub len: u64,
-    pub before: Vec<Ticket>,
-    pub after: Vec<Ticket>,
+    pub before: Vec<Part>,
+    pub after: After,
 }
 
 /// A recorded launch whose memory may still be being written.
@@ -43,21 +60,27 @@ pub fn submit(session: &'static Session, launch: PendingLaunch) {
     let queue = QUEUE.get_or_init(|| {
         let (sender, receiver) = channel::<PendingLaunch>();
         let thread = without_signals(|| {
-            std::thread::Builder::new().name("r3-record".into()).stack_size(256 << 10).spawn(
-                move || {
+            std::thread::Builder::new()
+                .name("r3-record".into())
+                .stack_size(256 << 10)
+                .spawn(move || {
                     for launch in receiver {
                         guard::guard(|| write(session, launch));
                         *WAITING.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
                         DONE.notify_all();
                     }
-                },
-            )
+                })
         });
         thread.ok().map(|_| Mutex::new(sender))
     });
-    let Some(queue) = queue else { return write(session, launch) };
+    let Some(queue) = queue else {
+        return write(session, launch);
+    };
     *WAITING.lock().unwrap_or_else(PoisonError::into_inner) += 1;
-    let sent = queue.lock().unwrap_or_else(PoisonError::into_inner).send(launch);
+    let sent = queue
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .send(launch);
     if sent.is_err() {
         *WAITING.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
     }
@@ -68,8 +91,12 @@ pub fn drain(limit: Duration) -> bool {
     let deadline = Instant::now() + limit;
     let mut waiting = WAITING.lock().unwrap_or_else(PoisonError::into_inner);
     while *waiting > 0 {
-        let Some(left) = deadline.checked_duration_since(Instant::now()) else { return false };
-        (waiting, _) = DONE.wait_timeout(waiting, left).unwrap_or_else(PoisonError::into_inner);
+        let Some(left) = deadline.checked_duration_since(Instant::now()) else {
+            return false;
+        };
+        (waiting, _) = DONE
+            .wait_timeout(waiting, left)
+            .unwrap_or_else(PoisonError::into_inner);
     }
     true
 }
@@ -88,7 +115,11 @@ fn without_signals<T>(start: impl FnOnce() -> T) -> T {
 }
 
 fn write(session: &Session, launch: PendingLaunch) {
-    let PendingLaunch { counter, mut record, regions } = launch;
+    let PendingLaunch {
+        counter,
+        mut record,
+        regions,
+    } = launch;
     let kernel = record.kernel;
     let result = settle(&mut record, regions)
         .and_then(|()| session.writer.append(&record))
@@ -116,11 +147,31 @@ fn settle(record: &mut LaunchRecord, regions: Vec<PendingRegion>) -> Result<(), 
     let mut before = Snapshot::default();
     let mut after = SnapshotDelta::default();
     for (index, region) in (0u32..).zip(regions) {
-        let old = chunks(region.before)?;
-        let new = chunks(region.after)?;
-        for (chunk, (old, new)) in (0u64..).zip(old.iter().zip(&new)) {
-            if old != new {
-                after.changes.push(ChunkChange { region: index, chunk, data: *new });
+        let mut old = Vec::new();
+        for part in region.before {
+            old.extend(chunks(part)?);
+        }
+        let mut change = |chunk: u64, data: ChunkRef| {
+            if old.get(chunk as usize) != Some(&data) {
+                after.changes.push(ChunkChange {
+                    region: index,
+                    chunk,
+                    data,
+                });
+            }
+        };
+        match region.after {
+            After::Whole(tickets) => {
+                for (chunk, data) in (0u64..).zip(chunks(Part::Copied(tickets, Vec::new()))?) {
+                    change(chunk, data);
+                }
+            }
+            After::Changes(parts) => {
+                for (first, part) in parts {
+                    for (chunk, data) in (first..).zip(chunks(part)?) {
+                        change(chunk, data);
+                    }
+                }
             }
         }
         before.regions.push(RegionSnapshot {
@@ -135,10 +186,16 @@ fn settle(record: &mut LaunchRecord, regions: Vec<PendingRegion>) -> Result<(), 
     Ok(())
 }
 
-fn chunks(tickets: Vec<Ticket>) -> Result<Vec<ChunkRef>, WriteError> {
-    let mut chunks = Vec::new();
-    for ticket in tickets {
-        chunks.extend(ticket.wait()?);
+fn chunks(part: Part) -> Result<Vec<ChunkRef>, WriteError> {
+    match part {
+        Part::Known(chunks) => Ok(chunks),
+        Part::Copied(tickets, fingerprints) => {
+            let mut chunks = Vec::new();
+            for ticket in tickets {
+                chunks.extend(ticket.wait()?);
+            }
+            fingerprint::learn(fingerprints.into_iter().zip(chunks.iter().copied()));
+            Ok(chunks)
+        }
     }
-    Ok(chunks)
 }

@@ -11,7 +11,8 @@
 //! | [`allocations`] | device-visible memory, by address |
 //! | [`select`] | counts a launch and says whether it is recorded: the only work done for most launches |
 //! | [`capture`] | records one launch: memory before, the launch, memory after |
-//! | [`reach`], [`copy`], [`staging`] | which memory a launch can reach, and how it gets to the host |
+//! | [`reach`], [`snapshot`], [`fingerprint`] | which memory a launch can reach, and what of it is new |
+//! | [`copy`], [`staging`] | how it gets to the host |
 //! | [`finish`] | waits for the memory to be stored, then writes the launch's record |
 //! | [`session`] | the archive and what has been written to it |
 //! | [`process`] | start, fork, exit; the only file that reads the environment |
@@ -25,6 +26,9 @@
 //! - The current context, the stream's capture state, `errno` and `dlerror` stay as they were.
 //! - Our own driver calls go through [`driver`], never through a hook.
 
+// The driver's functions have as many arguments as they have.
+#![allow(clippy::too_many_arguments)]
+
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
 compile_error!("libr3.so is written for Linux on x86-64");
 
@@ -34,6 +38,7 @@ mod copy;
 mod driver;
 mod elf;
 mod ffi;
+mod fingerprint;
 mod finish;
 mod guard;
 mod hooks;
@@ -46,5 +51,6 @@ mod process;
 mod reach;
 mod select;
 mod session;
+mod snapshot;
 mod staging;
 mod trigger;

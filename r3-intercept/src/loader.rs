@@ -125,7 +125,9 @@ unsafe extern "C" fn hook_for_dlsym(handle: *mut c_void, name: *const c_char) ->
         return FAIL;
     }
     // SAFETY: `name` is the caller's C string.
-    let Some(index) = (unsafe { hooked_name(name) }) else { return null_mut() };
+    let Some(index) = (unsafe { hooked_name(name) }) else {
+        return null_mut();
+    };
     let _errno = Errno::save();
     // SAFETY: the caller's own arguments.
     let found = unsafe { real_dlsym(handle, name) };
@@ -146,7 +148,9 @@ unsafe extern "C" fn hook_for_dlvsym(
         return FAIL;
     }
     // SAFETY: `name` is the caller's C string.
-    let Some(index) = (unsafe { hooked_name(name) }) else { return null_mut() };
+    let Some(index) = (unsafe { hooked_name(name) }) else {
+        return null_mut();
+    };
     let _errno = Errno::save();
     // SAFETY: found under this name in libc; the caller's own arguments.
     let found =
@@ -189,7 +193,12 @@ fn substitute(index: usize, found: *mut c_void) -> *mut c_void {
             return own;
         }
         // SAFETY: a C string.
-        unsafe { real_dlsym(null_mut(), c"(a function of a library that is not loaded)".as_ptr()) };
+        unsafe {
+            real_dlsym(
+                null_mut(),
+                c"(a function of a library that is not loaded)".as_ptr(),
+            )
+        };
         return FAIL;
     }
     if hooks::HOOKS[index].is_nvrtc() {
@@ -257,8 +266,16 @@ impl Driver {
         by_address.sort_unstable();
         // A driver that exports one function under two names: the first name's hook serves both.
         by_address.dedup_by_key(|(address, _)| *address);
-        log::debug(format_args!("driver {path}: {} functions hooked", by_address.len()));
-        Some(Self { handle, range, by_address, path })
+        log::debug(format_args!(
+            "driver {path}: {} functions hooked",
+            by_address.len()
+        ));
+        Some(Self {
+            handle,
+            range,
+            by_address,
+            path,
+        })
     }
 
     /// A driver function that is not hooked.
@@ -275,7 +292,10 @@ fn is_in_driver(address: *mut c_void) -> bool {
 /// The hook that stands for a driver function, by the function's address.
 fn hook_for_address(address: *mut c_void) -> Option<*mut c_void> {
     let driver = driver()?;
-    let at = driver.by_address.binary_search_by_key(&(address as usize), |&(a, _)| a).ok()?;
+    let at = driver
+        .by_address
+        .binary_search_by_key(&(address as usize), |&(a, _)| a)
+        .ok()?;
     Some(hooks::HOOKS[driver.by_address[at].1].address())
 }
 
@@ -290,7 +310,11 @@ pub fn bind(index: usize) -> *mut c_void {
     let _errno = Errno::save();
     if hook.is_nvrtc() {
         let found = elf::find_function(&["libnvrtc.so"], hook.name());
-        return if found.is_null() { found } else { hook.bind(found) };
+        return if found.is_null() {
+            found
+        } else {
+            hook.bind(found)
+        };
     }
     let _ = driver();
     hook.real()
@@ -327,7 +351,9 @@ pub fn elf_object_of(address: *const c_void) -> Option<(String, (usize, usize))>
             String::new()
         } else {
             // SAFETY: the linker's object names are NUL-terminated.
-            unsafe { CStr::from_ptr(info.dlpi_name) }.to_string_lossy().into_owned()
+            unsafe { CStr::from_ptr(info.dlpi_name) }
+                .to_string_lossy()
+                .into_owned()
         };
         found.result = Some((name, (low, high)));
         1
@@ -335,7 +361,10 @@ pub fn elf_object_of(address: *const c_void) -> Option<(String, (usize, usize))>
     if address.is_null() {
         return None;
     }
-    let mut found = Found { address: address as usize, result: None };
+    let mut found = Found {
+        address: address as usize,
+        result: None,
+    };
     // SAFETY: `visit` only reads, and `found` outlives the call.
     unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut found).cast()) };
     found.result.map(|(name, range)| {

@@ -79,21 +79,30 @@ impl Image {
     }
 
     fn parse(&self) -> Option<ParsedImage> {
-        self.read().map(|(_, bytes)| ParsedImage::from_vec(bytes.to_vec()))
+        self.read()
+            .map(|(_, bytes)| ParsedImage::from_vec(bytes.to_vec()))
     }
 
     /// Names of the module's variables, constants included.
     pub fn variables(&self) -> &[String] {
         self.variables.get_or_init(|| {
-            let variables = self.parse().map(|image| image.variables()).unwrap_or_default();
-            variables.into_iter().map(|variable| variable.name).collect()
+            let variables = self
+                .parse()
+                .map(|image| image.variables())
+                .unwrap_or_default();
+            variables
+                .into_iter()
+                .map(|variable| variable.name)
+                .collect()
         })
     }
 
     /// A kernel's parameters as the image declares them. Costs a walk over the whole image.
     fn layout(&self, kernel: &str) -> Option<&Layout> {
         let layouts = self.layouts.get_or_init(|| {
-            let Some(image) = self.parse() else { return HashMap::new() };
+            let Some(image) = self.parse() else {
+                return HashMap::new();
+            };
             let layout = |name: String| {
                 let kernel = image.kernel(&name)?;
                 let source = match kernel.from {
@@ -101,11 +110,19 @@ impl Image {
                     _ => LayoutSource::Cubin,
                 };
                 let params = kernel.params.iter();
-                let params =
-                    params.map(|p| ParamLayout { offset: p.offset, size: p.size }).collect();
+                let params = params
+                    .map(|p| ParamLayout {
+                        offset: p.offset,
+                        size: p.size,
+                    })
+                    .collect();
                 Some((name, (params, source)))
             };
-            image.kernel_names().into_iter().filter_map(layout).collect()
+            image
+                .kernel_names()
+                .into_iter()
+                .filter_map(layout)
+                .collect()
         });
         layouts.get(kernel)
     }
@@ -141,8 +158,10 @@ impl Kernel {
         let layout = handle
             .params()
             .map(|params| {
-                let params =
-                    params.into_iter().map(|(offset, size)| ParamLayout { offset, size }).collect();
+                let params = params
+                    .into_iter()
+                    .map(|(offset, size)| ParamLayout { offset, size })
+                    .collect();
                 (params, LayoutSource::Driver)
             })
             .or_else(|| self.image.as_ref()?.layout(&self.name).cloned())?;
@@ -196,7 +215,12 @@ pub fn any_seen() -> bool {
 }
 
 fn read<T>(look: impl FnOnce(&Registry) -> Option<T>) -> Option<T> {
-    look(REGISTRY.read().unwrap_or_else(PoisonError::into_inner).as_ref()?)
+    look(
+        REGISTRY
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .as_ref()?,
+    )
 }
 
 fn write<T>(change: impl FnOnce(&mut Registry) -> T) -> T {
@@ -216,15 +240,21 @@ pub unsafe fn observe(
 ) -> Option<Arc<Image>> {
     let origin = loader::elf_object_of(pointer).map(|(path, _)| path);
     let (key, bytes) = if origin.is_some() {
-        (ImageKey::Address(pointer as usize), Bytes::InObject(pointer as usize))
+        (
+            ImageKey::Address(pointer as usize),
+            Bytes::InObject(pointer as usize),
+        )
     } else {
         // SAFETY: by the caller.
         match unsafe { r3_image::memory::copy_image(pointer, IMAGE_LIMIT) } {
-            Ok((_, bytes)) => {
-                (ImageKey::Content(xxhash_rust::xxh3::xxh3_128(&bytes)), Bytes::Copied(bytes.into()))
-            }
+            Ok((_, bytes)) => (
+                ImageKey::Content(xxhash_rust::xxh3::xxh3_128(&bytes)),
+                Bytes::Copied(bytes.into()),
+            ),
             Err(error) => {
-                log::info(format_args!("{loaded_by}: an image is not recorded: {error}"));
+                log::info(format_args!(
+                    "{loaded_by}: an image is not recorded: {error}"
+                ));
                 return None;
             }
         }
@@ -238,7 +268,13 @@ pub fn observe_file(path: &str, loaded_by: &'static str) -> Option<Arc<Image>> {
         .map_err(|error| log::info(format_args!("{loaded_by}: {path} is not recorded: {error}")))
         .ok()?;
     let key = ImageKey::Content(xxhash_rust::xxh3::xxh3_128(&bytes));
-    Some(intern(key, Bytes::Copied(bytes.into()), loaded_by, Vec::new(), Some(path.to_owned())))
+    Some(intern(
+        key,
+        Bytes::Copied(bytes.into()),
+        loaded_by,
+        Vec::new(),
+        Some(path.to_owned()),
+    ))
 }
 
 fn intern(
@@ -300,17 +336,33 @@ pub fn unloaded(handle: ModuleHandle) {
             ModuleHandle::Library(library) => registry.libraries.remove(&library),
         };
         registry.modules.retain(|_, loaded| loaded.handle != handle);
-        registry.functions.retain(|_, function| function.module != Some(handle));
+        registry
+            .functions
+            .retain(|_, function| function.module != Some(handle));
         // Bytes that no recorded launch needed are given back.
-        let Registry { modules, libraries, functions, images, kernels } = registry;
+        let Registry {
+            modules,
+            libraries,
+            functions,
+            images,
+            kernels,
+        } = registry;
         let in_use = |image: &Arc<Image>| {
-            modules.values().chain(libraries.values()).any(|l| Arc::ptr_eq(&l.image, image))
+            modules
+                .values()
+                .chain(libraries.values())
+                .any(|l| Arc::ptr_eq(&l.image, image))
                 || functions.values().any(|f| {
-                    f.kernel.image.as_ref().is_some_and(|other| Arc::ptr_eq(other, image))
+                    f.kernel
+                        .image
+                        .as_ref()
+                        .is_some_and(|other| Arc::ptr_eq(other, image))
                 })
-                || kernels
-                    .values()
-                    .any(|k| k.image.as_ref().is_some_and(|other| Arc::ptr_eq(other, image)))
+                || kernels.values().any(|k| {
+                    k.image
+                        .as_ref()
+                        .is_some_and(|other| Arc::ptr_eq(other, image))
+                })
         };
         images.retain(|_, image| in_use(image));
     });
@@ -338,7 +390,11 @@ fn add_function(
         registry.kernels.insert(identity, Arc::clone(&kernel));
         kernel
     });
-    let function = Arc::new(Function { handle, kernel, module: loaded.map(|l| l.handle) });
+    let function = Arc::new(Function {
+        handle,
+        kernel,
+        module: loaded.map(|l| l.handle),
+    });
     registry.functions.insert(key, Arc::clone(&function));
     function
 }
@@ -347,7 +403,12 @@ fn add_function(
 pub fn function_found(function: usize, module: usize, name: &str) {
     write(|registry| {
         let loaded = registry.modules.get(&module).cloned();
-        add_function(registry, FunctionHandle::Function(function), name.to_owned(), loaded);
+        add_function(
+            registry,
+            FunctionHandle::Function(function),
+            name.to_owned(),
+            loaded,
+        );
     });
 }
 
@@ -355,7 +416,12 @@ pub fn function_found(function: usize, module: usize, name: &str) {
 pub fn kernel_found(kernel: usize, library: usize, name: &str) {
     write(|registry| {
         let loaded = registry.libraries.get(&library).cloned();
-        add_function(registry, FunctionHandle::Kernel(kernel), name.to_owned(), loaded);
+        add_function(
+            registry,
+            FunctionHandle::Kernel(kernel),
+            name.to_owned(),
+            loaded,
+        );
     });
 }
 
@@ -380,7 +446,9 @@ pub fn function(handle: usize) -> Arc<Function> {
         return function;
     }
     let unseen = FunctionHandle::Function(handle);
-    let name = unseen.name().unwrap_or_else(|| format!("function {handle:#x}"));
+    let name = unseen
+        .name()
+        .unwrap_or_else(|| format!("function {handle:#x}"));
     let module = unseen.module();
     write(|registry| {
         let loaded = module.and_then(|module| registry.modules.get(&module).cloned());
@@ -391,14 +459,23 @@ pub fn function(handle: usize) -> Arc<Function> {
 /// Remembers what the program set with `cuFuncSetCacheConfig` or `cuKernelSetCacheConfig`.
 pub fn cache_config(handle: usize, config: i32) {
     if let Some(function) = read(|registry| registry.functions.get(&handle).cloned()) {
-        function.kernel.cache_config.store(i64::from(config), Ordering::Relaxed);
+        function
+            .kernel
+            .cache_config
+            .store(i64::from(config), Ordering::Relaxed);
     }
 }
 
 /// Counts for `info` of what was loaded without being seen.
 pub fn describe_unseen(stats: &mut ProcessStatsRecord) {
     let unseen = read(|registry| {
-        Some(registry.kernels.values().filter(|kernel| kernel.image.is_none()).count())
+        Some(
+            registry
+                .kernels
+                .values()
+                .filter(|kernel| kernel.image.is_none())
+                .count(),
+        )
     });
     if let Some(count @ 1..) = unseen {
         stats.messages.push(format!(

@@ -36,7 +36,13 @@ pub fn created(program: usize, name: String, text: Vec<u8>, headers: Vec<(String
     with(|programs| {
         programs.next_id += 1;
         let id = SourceId(programs.next_id);
-        let source = Source { id, name, text, headers, ..Source::default() };
+        let source = Source {
+            id,
+            name,
+            text,
+            headers,
+            ..Source::default()
+        };
         programs.open.insert(program, source);
     });
 }
@@ -55,9 +61,15 @@ pub fn compiled(program: usize, options: Vec<String>) {
 
 pub fn name_expression(program: usize, expression: String, lowered: Option<String>) {
     with(|programs| {
-        let Some(source) = programs.open.get_mut(&program) else { return };
+        let Some(source) = programs.open.get_mut(&program) else {
+            return;
+        };
         let lowered = lowered.unwrap_or_default();
-        match source.name_expressions.iter_mut().find(|(known, _)| *known == expression) {
+        match source
+            .name_expressions
+            .iter_mut()
+            .find(|(known, _)| *known == expression)
+        {
             Some((_, known)) => *known = lowered,
             None => source.name_expressions.push((expression, lowered)),
         }
@@ -67,7 +79,11 @@ pub fn name_expression(program: usize, expression: String, lowered: Option<Strin
 /// The program took PTX or a cubin out of the compiler.
 pub fn output(program: usize, image: &[u8]) {
     let text = image.strip_suffix(&[0]).unwrap_or(image);
-    let hash = xxhash_rust::xxh3::xxh3_128(if text.starts_with(b"\x7fELF") { image } else { text });
+    let hash = xxhash_rust::xxh3::xxh3_128(if text.starts_with(b"\x7fELF") {
+        image
+    } else {
+        text
+    });
     with(|programs| {
         if let Some(source) = programs.open.get(&program) {
             let source = Arc::new(source.clone());

@@ -32,7 +32,11 @@ impl Arguments {
             return Some(Vec::new());
         }
         let layout = layout?;
-        let len = layout.iter().map(|p| p.offset as usize + p.size as usize).max().unwrap_or(0);
+        let len = layout
+            .iter()
+            .map(|p| p.offset as usize + p.size as usize)
+            .max()
+            .unwrap_or(0);
         if len > LIMIT {
             return None;
         }
@@ -111,7 +115,10 @@ mod tests {
             (&raw const c).cast_mut().cast(),
         ];
         let layout = [(0, 4), (4, 1), (8, 8)].map(|(offset, size)| ParamLayout { offset, size });
-        let arguments = Arguments { params: pointers.as_ptr(), extra: std::ptr::null() };
+        let arguments = Arguments {
+            params: pointers.as_ptr(),
+            extra: std::ptr::null(),
+        };
         // SAFETY: one pointer for each parameter.
         let buffer = unsafe { arguments.copy(Some(&layout)) }.unwrap();
         let mut expected = vec![1, 2, 3, 4, 0xaa, 0, 0, 0];
@@ -130,7 +137,10 @@ mod tests {
             [key(1), pointer, key(2), size, key(0)],
             [key(2), size, key(1), pointer, key(0)],
         ] {
-            let arguments = Arguments { params: std::ptr::null(), extra: list.as_ptr() };
+            let arguments = Arguments {
+                params: std::ptr::null(),
+                extra: list.as_ptr(),
+            };
             // SAFETY: a list as the driver takes it.
             assert_eq!(unsafe { arguments.copy(None) }.as_deref(), Some(&bytes[..]));
         }
@@ -138,7 +148,10 @@ mod tests {
 
     #[test]
     fn no_arguments_at_all_are_legal() {
-        let arguments = Arguments { params: std::ptr::null(), extra: std::ptr::null() };
+        let arguments = Arguments {
+            params: std::ptr::null(),
+            extra: std::ptr::null(),
+        };
         // SAFETY: both null.
         assert_eq!(unsafe { arguments.copy(None) }, Some(Vec::new()));
     }

@@ -70,7 +70,9 @@ fn set_up() {
         host: host(),
         pid: std::process::id(),
         rank: r3_options::rank_from_env(|name| std::env::var(name).ok()),
-        exe: std::env::current_exe().map(OsString::from).unwrap_or_else(|_| "unknown".into()),
+        exe: std::env::current_exe()
+            .map(OsString::from)
+            .unwrap_or_else(|_| "unknown".into()),
     };
     let options = match Options::from_env(std::env::vars_os()) {
         Ok(options) => options,
@@ -93,7 +95,14 @@ fn set_up() {
     }
     trigger::install(options.trigger.clone());
     let selection = Selection::new(&options);
-    if SETTINGS.set(Settings { options, facts, selection }).is_err() {
+    if SETTINGS
+        .set(Settings {
+            options,
+            facts,
+            selection,
+        })
+        .is_err()
+    {
         return;
     }
     // SAFETY: the handler only stores to an atomic.
@@ -129,7 +138,11 @@ fn host() -> OsString {
     let mut name = [0u8; 256];
     // SAFETY: the length is the array's; one byte is left for the NUL.
     let code = unsafe { libc::gethostname(name.as_mut_ptr().cast(), name.len() - 1) };
-    let len = if code == 0 { name.iter().position(|b| *b == 0).unwrap_or(0) } else { 0 };
+    let len = if code == 0 {
+        name.iter().position(|b| *b == 0).unwrap_or(0)
+    } else {
+        0
+    };
     String::from_utf8_lossy(&name[..len]).into_owned().into()
 }
 
@@ -137,7 +150,10 @@ fn host() -> OsString {
 pub fn environment() -> Vec<(String, String)> {
     std::env::vars_os()
         .map(|(name, value)| {
-            (name.to_string_lossy().into_owned(), value.to_string_lossy().into_owned())
+            (
+                name.to_string_lossy().into_owned(),
+                value.to_string_lossy().into_owned(),
+            )
         })
         .filter(|(name, _)| name.starts_with("CUDA_") || name.starts_with("R3_"))
         .collect()

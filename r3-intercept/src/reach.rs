@@ -33,11 +33,19 @@ impl Map {
                 _ => clusters.push((allocation.address, allocation.len, index, 1)),
             }
         }
-        Self { allocations, clusters }
+        Self {
+            allocations,
+            clusters,
+        }
     }
 
     pub fn allocations(&self) -> &[Allocation] {
         &self.allocations
+    }
+
+    /// Spans of addresses that hold memory: first address, length, index of the first allocation, count.
+    pub fn clusters(&self) -> &[(u64, u64, usize, usize)] {
+        &self.clusters
     }
 
     /// Index of the allocation that contains `address`.
@@ -52,7 +60,9 @@ impl Map {
     fn find_in(&self, cluster: &(u64, u64, usize, usize), address: u64) -> Option<usize> {
         let (_, _, first, count) = *cluster;
         let allocations = &self.allocations[first..first + count];
-        let at = allocations.partition_point(|a| a.address <= address).checked_sub(1)?;
+        let at = allocations
+            .partition_point(|a| a.address <= address)
+            .checked_sub(1)?;
         (address < allocations[at].end()).then_some(first + at)
     }
 
@@ -99,7 +109,11 @@ mod tests {
     #[test]
     fn pointers_in_far_apart_areas_are_found() {
         // cuMemAllocAsync and cuMemAlloc, as seen on a driver 580.
-        let map = map(&[(0x3_0200_0000, 0x1000), (0x7f12_0000_0000, 0x100), (0x7f12_0000_0200, 8)]);
+        let map = map(&[
+            (0x3_0200_0000, 0x1000),
+            (0x7f12_0000_0000, 0x100),
+            (0x7f12_0000_0200, 8),
+        ]);
         assert_eq!(map.clusters.len(), 2);
         let mut bytes = Vec::new();
         for word in [0x3_0200_0fff_u64, 0x7f12_0000_0100, 0x7f12_0000_0207, 42] {

@@ -103,35 +103,55 @@ fn slot_of(shape: &Shape) -> usize {
 /// The first launch of this shape in this thread since the last unload.
 #[cold]
 fn meet(shape: &Shape, generation: u64, at: usize) -> &'static Counter {
+    // The archive is made with the first launch, recorded or not: its counts tell what there is.
+    let _ = session::session();
     let function = modules::function(shape.function);
     // Leaked, as its users never let go; there are as many as there are shapes.
     let slot = with_all(|all| {
         if let Some(slot) = all.slots.get(&(*shape, generation)) {
             return *slot;
         }
-        let identity =
-            (function.kernel.id.0 as usize, shape.grid, shape.block, shape.dynamic_shared);
+        let identity = (
+            function.kernel.id.0 as usize,
+            shape.grid,
+            shape.block,
+            shape.dynamic_shared,
+        );
         let known = all.counters.get(&identity).copied();
         let counter = match known {
             // The handle is another one now, e.g. after the module was loaded again.
-            Some(known) if known.shape.function == shape.function
-                && Arc::ptr_eq(&known.function, &function) => known,
+            Some(known)
+                if known.shape.function == shape.function
+                    && Arc::ptr_eq(&known.function, &function) =>
+            {
+                known
+            }
             _ => {
-                let first = if function.kernel.selected { process::next_selected(0) } else { None };
+                let first = if function.kernel.selected {
+                    process::next_selected(0)
+                } else {
+                    None
+                };
                 let counter: &'static Counter = Box::leak(Box::new(Counter {
                     function,
                     shape: *shape,
                     launches: AtomicU64::new(known.map_or(0, Counter::launches)),
-                    captured: AtomicU64::new(known.map_or(0, |k| k.captured.load(Ordering::Relaxed))),
-                    next: AtomicU64::new(
-                        known.map_or(first.unwrap_or(u64::MAX), |k| k.next.load(Ordering::Relaxed)),
+                    captured: AtomicU64::new(
+                        known.map_or(0, |k| k.captured.load(Ordering::Relaxed)),
                     ),
+                    next: AtomicU64::new(known.map_or(first.unwrap_or(u64::MAX), |k| {
+                        k.next.load(Ordering::Relaxed)
+                    })),
                 }));
                 all.counters.insert(identity, counter);
                 counter
             }
         };
-        let slot: &'static Slot = Box::leak(Box::new(Slot { generation, shape: *shape, counter }));
+        let slot: &'static Slot = Box::leak(Box::new(Slot {
+            generation,
+            shape: *shape,
+            counter,
+        }));
         all.slots.retain(|(_, of), _| *of == generation);
         all.slots.insert((*shape, generation), slot);
         slot
@@ -170,7 +190,10 @@ impl Counter {
             let skipped = all.skipped.entry(self.kernel().id.0).or_default();
             match skipped.iter_mut().find(|s| s.reason == reason) {
                 Some(known) => known.launches += 1,
-                None => skipped.push(SkipCount { reason: reason.to_owned(), launches: 1 }),
+                None => skipped.push(SkipCount {
+                    reason: reason.to_owned(),
+                    launches: 1,
+                }),
             }
         });
     }
@@ -184,7 +207,11 @@ pub fn stats() -> Vec<(Arc<Function>, KernelStatsRecord)> {
             let kernel = counter.kernel().id;
             let (_, record) = stats.entry(kernel.0).or_insert_with(|| {
                 let skipped = all.skipped.get(&kernel.0).cloned().unwrap_or_default();
-                let record = KernelStatsRecord { kernel, shapes: Vec::new(), skipped };
+                let record = KernelStatsRecord {
+                    kernel,
+                    shapes: Vec::new(),
+                    skipped,
+                };
                 (Arc::clone(&counter.function), record)
             });
             record.shapes.push(ShapeCount {
@@ -197,7 +224,9 @@ pub fn stats() -> Vec<(Arc<Function>, KernelStatsRecord)> {
         }
         let mut stats: Vec<_> = stats.into_values().collect();
         for (_, record) in &mut stats {
-            record.shapes.sort_by_key(|s| (std::cmp::Reverse(s.launches), s.grid, s.block));
+            record
+                .shapes
+                .sort_by_key(|s| (std::cmp::Reverse(s.launches), s.grid, s.block));
         }
         stats.sort_by_key(|(_, record)| record.kernel);
         stats

@@ -5,14 +5,14 @@
 //! the last one holds.
 
 use std::collections::HashSet;
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use r3_archive::model::{
-    AllocationId, AllocationRecord, DeviceRecord, KernelId, KernelRecord, LayoutSource, ModuleRecord,
-    ProcessRecord, ProcessStatsRecord, SourceRecord,
+    AllocationId, AllocationRecord, DeviceRecord, KernelId, KernelRecord, LayoutSource,
+    ModuleRecord, ProcessRecord, ProcessStatsRecord, SourceRecord,
 };
 use r3_archive::{ArchiveWriter, WriteError, WriterOptions};
 
@@ -79,17 +79,24 @@ fn open() -> Option<Session> {
     process::on_first_launch();
     let settings = process::settings()?;
     let options = &settings.options;
-    let facts = r3_options::ProcessFacts { pid: std::process::id(), ..settings.facts.clone() };
+    let facts = r3_options::ProcessFacts {
+        pid: std::process::id(),
+        ..settings.facts.clone()
+    };
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let mut writer_options = WriterOptions::default();
-    writer_options.zstd_level = options.level;
-    writer_options.workers = options.workers(cores);
-    writer_options.byte_budget = options.budget;
+    (
+        writer_options.zstd_level,
+        writer_options.workers,
+        writer_options.byte_budget,
+    ) = (options.level, options.workers(cores), options.budget);
     let wanted = options.out_path(&facts);
     let writer = match create(&wanted, &writer_options) {
         Ok(writer) => writer,
         Err(error) => {
-            log::error(format_args!("{error}; nothing is recorded, the program runs on"));
+            log::error(format_args!(
+                "{error}; nothing is recorded, the program runs on"
+            ));
             return None;
         }
     };
@@ -105,19 +112,28 @@ fn open() -> Option<Session> {
     }
     // SAFETY: the handler is a plain function of this library, which is never unloaded.
     unsafe { libc::atexit(at_exit) };
-    log::info(format_args!("recording to {}", session.writer.path().display()));
+    log::info(format_args!(
+        "recording to {}",
+        session.writer.path().display()
+    ));
     Some(session)
 }
 
 /// A name that is taken gets a number: an archive is never overwritten.
-fn create(wanted: &PathBuf, options: &WriterOptions) -> Result<ArchiveWriter, WriteError> {
+fn create(wanted: &Path, options: &WriterOptions) -> Result<ArchiveWriter, WriteError> {
     let mut result = ArchiveWriter::create(wanted, options.clone());
     for number in 2..1000 {
         if result.is_ok() || !wanted.exists() {
             break;
         }
-        let stem = wanted.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        let suffix = wanted.extension().map(|e| format!(".{}", e.to_string_lossy()));
+        let stem = wanted
+            .file_stem()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
+        let suffix = wanted
+            .extension()
+            .map(|e| format!(".{}", e.to_string_lossy()));
         let name = format!("{stem}-{number}{}", suffix.unwrap_or_default());
         let path = wanted.with_file_name(name);
         if !path.exists() {
@@ -136,8 +152,13 @@ fn describe_process(
         pid: facts.pid,
         host: facts.host.to_string_lossy().into_owned(),
         exe: settings.facts.exe.to_string_lossy().into_owned(),
-        argv: std::env::args_os().map(|a| a.to_string_lossy().into_owned()).collect(),
-        cwd: std::env::current_dir().unwrap_or_default().to_string_lossy().into_owned(),
+        argv: std::env::args_os()
+            .map(|a| a.to_string_lossy().into_owned())
+            .collect(),
+        cwd: std::env::current_dir()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned(),
         rank: facts.rank,
         started_unix_ns: unix_ns(),
         driver_version: driver::version(),
@@ -195,8 +216,12 @@ impl Session {
             return Ok(());
         }
         let (name, uuid, total_memory, attributes) = driver::describe_device(ordinal);
-        let attribute =
-            |wanted| attributes.iter().find(|(id, _)| *id == wanted).map_or(0, |(_, v)| *v);
+        let attribute = |wanted| {
+            attributes
+                .iter()
+                .find(|(id, _)| *id == wanted)
+                .map_or(0, |(_, v)| *v)
+        };
         // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR and _MINOR.
         let compute_capability = (attribute(75), attribute(76));
         self.writer.append(&DeviceRecord {
@@ -223,8 +248,9 @@ impl Session {
             None => (Vec::new(), LayoutSource::Buffer),
         };
         // CUfunction_attribute runs to 16 or so in CUDA 13.
-        let attributes =
-            (0..=20).filter_map(|id| function.handle.attribute(id).map(|v| (id, v))).collect();
+        let attributes = (0..=20)
+            .filter_map(|id| function.handle.attribute(id).map(|v| (id, v)))
+            .collect();
         self.writer.append(&KernelRecord {
             id: kernel.id,
             module: kernel.image.as_ref().map(|image| image.id),
@@ -259,7 +285,10 @@ impl Session {
             self.source(source)?;
         }
         let Some((kind, bytes)) = image.read() else {
-            message(format!("module {}: its image was gone when it was needed", image.id));
+            message(format!(
+                "module {}: its image was gone when it was needed",
+                image.id
+            ));
             return Ok(());
         };
         self.writer.append(&ModuleRecord {
@@ -333,7 +362,10 @@ impl Session {
             launches_into_graphs: into_graphs,
             graph_launches: GRAPH_LAUNCHES.load(Ordering::Relaxed),
             snapshot_bytes: self.snapshot_bytes.load(Ordering::Relaxed),
-            messages: MESSAGES.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            messages: MESSAGES
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .clone(),
         };
         modules::describe_unseen(&mut stats);
         self.writer.append(&stats)
@@ -348,7 +380,9 @@ extern "C" fn at_exit() {
     }
     process::switch_off();
     let _ = std::panic::catch_unwind(|| {
-        let Some(Some(session)) = SESSION.get() else { return };
+        let Some(Some(session)) = SESSION.get() else {
+            return;
+        };
         if !finish::drain(EXIT_LIMIT) {
             log::warn(format_args!(
                 "{}: still writing after {} s; the last launches may be missing",

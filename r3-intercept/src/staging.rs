@@ -28,7 +28,10 @@ struct Ring {
     made: usize,
 }
 
-static RING: Mutex<Ring> = Mutex::new(Ring { free: Vec::new(), made: 0 });
+static RING: Mutex<Ring> = Mutex::new(Ring {
+    free: Vec::new(),
+    made: 0,
+});
 static RETURNED: Condvar = Condvar::new();
 /// The end of a context unpins what was pinned in it. The memory itself stays.
 static CONTEXTS_GONE: AtomicU64 = AtomicU64::new(0);
@@ -51,14 +54,20 @@ impl Slot {
         let memory = match ring.free.pop() {
             Some(memory) => memory,
             None if ring.made < limit => {
-                let memory = Memory { pointer: map_slot()?, pinned: u64::MAX };
+                let memory = Memory {
+                    pointer: map_slot()?,
+                    pinned: u64::MAX,
+                };
                 ring.made += 1;
                 memory
             }
             None => return None,
         };
         drop(ring);
-        Some(Self { memory: Some(pin(memory)), used: 0 })
+        Some(Self {
+            memory: Some(pin(memory)),
+            used: 0,
+        })
     }
 
     /// As [`take`](Self::take), waiting for a slot to come back until `deadline`.
@@ -77,7 +86,9 @@ impl Slot {
 
     /// Start of the slot.
     pub fn pointer(&self) -> *mut u8 {
-        self.memory.as_ref().map_or(std::ptr::null_mut(), |memory| memory.pointer)
+        self.memory
+            .as_ref()
+            .map_or(std::ptr::null_mut(), |memory| memory.pointer)
     }
 }
 
@@ -97,7 +108,10 @@ impl AsRef<[u8]> for Slot {
 impl Drop for Slot {
     fn drop(&mut self) {
         if let Some(memory) = self.memory.take() {
-            RING.lock().unwrap_or_else(PoisonError::into_inner).free.push(memory);
+            RING.lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .free
+                .push(memory);
             RETURNED.notify_one();
         }
     }

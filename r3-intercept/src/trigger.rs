@@ -42,7 +42,11 @@ pub fn install(trigger: Trigger) {
 /// Whether a launch that is selected now is recorded.
 pub fn is_armed() -> bool {
     if SIGNALS.swap(0, Ordering::Relaxed) != 0 {
-        let state = if ARMED.load(Ordering::Relaxed) { "started" } else { "stopped" };
+        let state = if ARMED.load(Ordering::Relaxed) {
+            "started"
+        } else {
+            "stopped"
+        };
         log::info(format_args!("recording {state} by signal"));
     }
     match TRIGGER.get() {

@@ -27,7 +27,9 @@ unsafe fn jit_options(
         return Vec::new();
     }
     // SAFETY: by the caller, both arrays have `count` elements.
-    (0..count as usize).map(|i| unsafe { (*options.add(i), *values.add(i) as u64) }).collect()
+    (0..count as usize)
+        .map(|i| unsafe { (*options.add(i), *values.add(i) as u64) })
+        .collect()
 }
 
 /// Looks at the image before the driver does, since the program may free it as soon as it is loaded.
@@ -129,7 +131,9 @@ pub fn module_enumerate_functions(
     after(call, || {
         for i in 0..count as usize {
             // SAFETY: the driver filled at most `count` elements; the rest are the program's.
-            let Some(function) = (unsafe { written(functions.wrapping_add(i)) }) else { return };
+            let Some(function) = (unsafe { written(functions.wrapping_add(i)) }) else {
+                return;
+            };
             if let Some(name) = FunctionHandle::Function(function as usize).name() {
                 modules::function_found(function as usize, module as usize, &name);
             }
@@ -225,7 +229,9 @@ pub fn library_enumerate_kernels(
     after(call, || {
         for i in 0..count as usize {
             // SAFETY: the driver filled at most `count` elements; the rest are the program's.
-            let Some(kernel) = (unsafe { written(kernels.wrapping_add(i)) }) else { return };
+            let Some(kernel) = (unsafe { written(kernels.wrapping_add(i)) }) else {
+                return;
+            };
             if let Some(name) = FunctionHandle::Kernel(kernel as usize).name() {
                 modules::kernel_found(kernel as usize, library as usize, &name);
             }

@@ -47,7 +47,14 @@ fn launch(
         Some((counter, occurrence)) => {
             let (cooperative, attributes, arguments) = details();
             let stream = explicit(stream, entry_point);
-            let launch = Launch { entry_point, shape, stream, cooperative, attributes, arguments };
+            let launch = Launch {
+                entry_point,
+                shape,
+                stream,
+                cooperative,
+                attributes,
+                arguments,
+            };
             capture::record(&launch, counter, occurrence, call)
         }
     }
@@ -74,7 +81,9 @@ pub fn kernel(
         block: [block_x, block_y, block_z],
         dynamic_shared: shared,
     };
-    launch(call, name, shape, stream, || (false, Vec::new(), Arguments { params, extra }))
+    launch(call, name, shape, stream, || {
+        (false, Vec::new(), Arguments { params, extra })
+    })
 }
 
 pub fn cooperative(
@@ -97,7 +106,10 @@ pub fn cooperative(
         block: [block_x, block_y, block_z],
         dynamic_shared: shared,
     };
-    let arguments = Arguments { params, extra: std::ptr::null() };
+    let arguments = Arguments {
+        params,
+        extra: std::ptr::null(),
+    };
     launch(call, name, shape, stream, || (true, Vec::new(), arguments))
 }
 
@@ -110,7 +122,9 @@ pub fn kernel_ex(
     extra: *mut *mut c_void,
 ) -> CUresult {
     // SAFETY: null, or the program's own configuration, which the driver is about to read.
-    let Some(config) = (unsafe { super::written(config) }) else { return call() };
+    let Some(config) = (unsafe { super::written(config) }) else {
+        return call();
+    };
     let shape = Shape {
         function: function as usize,
         grid: config.grid,
@@ -118,7 +132,11 @@ pub fn kernel_ex(
         dynamic_shared: config.shared_bytes,
     };
     launch(call, name, shape, config.stream, || {
-        let count = if config.attributes.is_null() { 0 } else { config.attribute_count as usize };
+        let count = if config.attributes.is_null() {
+            0
+        } else {
+            config.attribute_count as usize
+        };
         let mut cooperative = false;
         let mut attributes = Vec::new();
         for index in 0..count {
@@ -127,7 +145,10 @@ pub fn kernel_ex(
             match attribute.id {
                 CU_LAUNCH_ATTRIBUTE_IGNORE => {}
                 CU_LAUNCH_ATTRIBUTE_COOPERATIVE => cooperative = attribute.value[..4] != [0; 4],
-                id => attributes.push(LaunchAttribute { id, value: attribute.value.to_vec() }),
+                id => attributes.push(LaunchAttribute {
+                    id,
+                    value: attribute.value.to_vec(),
+                }),
             }
         }
         (cooperative, attributes, Arguments { params, extra })

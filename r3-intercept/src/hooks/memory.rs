@@ -7,7 +7,7 @@ use r3_archive::model::AllocationKind as Kind;
 use super::{Call, after, written};
 use crate::ffi::*;
 use crate::guard::guard;
-use crate::{allocations, capture, driver, process};
+use crate::{allocations, capture, copy, driver, process};
 
 fn track(kind: Kind, address: *const CUdeviceptr, len: u64) {
     // SAFETY: the driver wrote the address: the call succeeded.
@@ -22,7 +22,10 @@ fn forgetting(call: Call<'_>, address: u64) -> CUresult {
     if !process::is_on() {
         return call();
     }
-    let forgotten = guard(|| allocations::remove(address));
+    let forgotten = guard(|| {
+        copy::wait_for_copies();
+        allocations::remove(address)
+    });
     let result = call();
     if result != CUDA_SUCCESS {
         guard(|| allocations::restore(forgotten));
@@ -94,24 +97,38 @@ pub fn free_async(
     forgetting(call, address)
 }
 
-pub fn map(
+/// Mapped memory is tracked from when a device may read it: kernels can reach it only then.
+pub fn set_access(
     call: Call<'_>,
     _: &'static str,
     address: CUdeviceptr,
     len: usize,
-    _offset: usize,
-    _handle: CUmemGenericAllocationHandle,
-    _flags: u64,
+    access: *const CUmemAccessDesc,
+    count: usize,
 ) -> CUresult {
-    after(call, || allocations::map(address, len as u64))
+    after(call, || {
+        // SAFETY: the driver has just read the program's own array.
+        let access = (0..count).filter_map(|i| unsafe { written(access.wrapping_add(i)) });
+        let on_devices: Vec<bool> = access
+            .filter(|access| access.location_type == CU_MEM_LOCATION_TYPE_DEVICE)
+            .map(|access| access.flags != 0)
+            .collect();
+        if on_devices.contains(&true) {
+            allocations::map(address, len as u64);
+        } else if !on_devices.is_empty() {
+            allocations::unmap(address, len as u64);
+        }
+    })
 }
 
 pub fn unmap(call: Call<'_>, _: &'static str, address: CUdeviceptr, len: usize) -> CUresult {
-    let result = call();
-    if result == CUDA_SUCCESS && process::is_on() {
-        guard(|| allocations::unmap(address, len as u64));
+    if process::is_on() {
+        guard(|| {
+            copy::wait_for_copies();
+            allocations::unmap(address, len as u64);
+        });
     }
-    result
+    call()
 }
 
 /// Memory whose length the call does not tell: the driver is asked.
@@ -161,7 +178,12 @@ pub fn external_buffer(
 
 /// Pinned host memory is tracked at its device address, which is what kernels are given.
 fn track_host(kind: Kind, pointer: *mut c_void, len: usize) {
-    allocations::add_host(kind, pointer as u64, driver::host_device_address(pointer), len as u64);
+    allocations::add_host(
+        kind,
+        pointer as u64,
+        driver::host_device_address(pointer),
+        len as u64,
+    );
 }
 
 pub fn alloc_host(

@@ -26,7 +26,11 @@ pub struct Hook {
 
 impl Hook {
     const fn new(name: &'static CStr, hook: fn() -> *mut c_void) -> Self {
-        Self { name, hook, real: AtomicPtr::new(null_mut()) }
+        Self {
+            name,
+            hook,
+            real: AtomicPtr::new(null_mut()),
+        }
     }
 
     /// Exported name, suffixes included.
@@ -46,7 +50,10 @@ impl Hook {
 
     /// Sets the real function unless it is known already; returns the one that holds.
     pub fn bind(&self, address: *mut c_void) -> *mut c_void {
-        match self.real.compare_exchange(null_mut(), address, Ordering::AcqRel, Ordering::Acquire) {
+        match self
+            .real
+            .compare_exchange(null_mut(), address, Ordering::AcqRel, Ordering::Acquire)
+        {
             Ok(_) => address,
             Err(bound) => bound,
         }
@@ -92,14 +99,21 @@ pub fn index_of(name: &CStr) -> Option<usize> {
 pub fn has_variant(base: &CStr) -> bool {
     let base = base.to_bytes();
     HOOKS.iter().any(|hook| {
-        hook.name.to_bytes().strip_prefix(base).is_some_and(|rest| rest.first() == Some(&b'_'))
+        hook.name
+            .to_bytes()
+            .strip_prefix(base)
+            .is_some_and(|rest| rest.first() == Some(&b'_'))
     })
 }
 
 /// The real function of hook `index`, or null.
 fn real(index: usize) -> *mut c_void {
     let bound = HOOKS[index].real();
-    if bound.is_null() { crate::loader::bind(index) } else { bound }
+    if bound.is_null() {
+        crate::loader::bind(index)
+    } else {
+        bound
+    }
 }
 
 /// Generates the exported functions and the table.
@@ -163,7 +177,12 @@ const fn sorted<const N: usize>(names: &[&str; N]) -> [u16; N] {
     let mut i = 0;
     while i < N {
         let mut at = i;
-        while at > 0 && less(names[i].as_bytes(), names[order[at - 1] as usize].as_bytes()) {
+        while at > 0
+            && less(
+                names[i].as_bytes(),
+                names[order[at - 1] as usize].as_bytes(),
+            )
+        {
             order[at] = order[at - 1];
             at -= 1;
         }
@@ -195,7 +214,14 @@ mod tests {
         }
         // Names that share the prefix `cu` and are not the driver's (bug reports of libraries that
         // matched the prefix).
-        for name in [c"cudnnCreate", c"cublasCreate_v2", c"curl_easy_init", c"cu", c"cuInitX", c""] {
+        for name in [
+            c"cudnnCreate",
+            c"cublasCreate_v2",
+            c"curl_easy_init",
+            c"cu",
+            c"cuInitX",
+            c"",
+        ] {
             assert_eq!(index_of(name), None);
         }
     }

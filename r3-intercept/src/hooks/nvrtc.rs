@@ -16,7 +16,11 @@ static SIZES: Mutex<Option<HashMap<(usize, bool), usize>>> = Mutex::new(None);
 /// `text` is null or a C string.
 unsafe fn string(text: *const c_char) -> Option<String> {
     // SAFETY: by the caller.
-    (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
+    (!text.is_null()).then(|| {
+        unsafe { CStr::from_ptr(text) }
+            .to_string_lossy()
+            .into_owned()
+    })
 }
 
 /// # Safety
@@ -44,15 +48,24 @@ pub fn create(
     after(call, || {
         // SAFETY: the program's own arguments, which NVRTC has just accepted.
         unsafe {
-            let Some(program) = written(program) else { return };
+            let Some(program) = written(program) else {
+                return;
+            };
             if source.is_null() {
                 return;
             }
             let text = CStr::from_ptr(source).to_bytes().to_vec();
-            let contents = strings(headers, header_count).into_iter().map(String::into_bytes);
+            let contents = strings(headers, header_count)
+                .into_iter()
+                .map(String::into_bytes);
             let names = strings(include_names, header_count);
             let headers = names.into_iter().zip(contents).collect();
-            nvrtc::created(program as usize, string(name).unwrap_or_default(), text, headers);
+            nvrtc::created(
+                program as usize,
+                string(name).unwrap_or_default(),
+                text,
+                headers,
+            );
         }
     })
 }
@@ -103,8 +116,12 @@ pub fn get_lowered_name(
 ) -> CUresult {
     after(call, || {
         // SAFETY: the program's own arguments; NVRTC has written the name.
-        let (expression, lowered) =
-            unsafe { (string(expression), written(lowered).and_then(|name| string(name))) };
+        let (expression, lowered) = unsafe {
+            (
+                string(expression),
+                written(lowered).and_then(|name| string(name)),
+            )
+        };
         if let Some(expression) = expression {
             nvrtc::name_expression(program as usize, expression, lowered);
         }

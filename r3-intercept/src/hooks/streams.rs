@@ -51,8 +51,9 @@ pub fn end_capture(
 ) -> CUresult {
     let result = call();
     if process::is_on() {
-        let _ = ACTIVE_CAPTURES
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| (n > 0).then_some(n - 1));
+        let _ = ACTIVE_CAPTURES.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| {
+            (n > 0).then_some(n - 1)
+        });
     }
     result
 }

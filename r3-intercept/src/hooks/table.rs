@@ -2,7 +2,6 @@
 //!
 //! Names with the same signature and meaning share a line; each still has its own function, since
 //! `_ptsz` variants mean another default stream.
-#![allow(clippy::too_many_arguments)]
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
@@ -54,7 +53,7 @@ hooks! {
     fn cuMemAllocAsync | cuMemAllocAsync_ptsz (address: *mut CUdeviceptr, len: usize, stream: CUstream) => memory::alloc_async;
     fn cuMemAllocFromPoolAsync | cuMemAllocFromPoolAsync_ptsz (address: *mut CUdeviceptr, len: usize, pool: CUmemoryPool, stream: CUstream) => memory::alloc_from_pool_async;
     fn cuMemFreeAsync | cuMemFreeAsync_ptsz (address: CUdeviceptr, stream: CUstream) => memory::free_async;
-    fn cuMemMap(address: CUdeviceptr, len: usize, offset: usize, handle: CUmemGenericAllocationHandle, flags: u64) => memory::map;
+    fn cuMemSetAccess(address: CUdeviceptr, len: usize, access: *const CUmemAccessDesc, count: usize) => memory::set_access;
     fn cuMemUnmap(address: CUdeviceptr, len: usize) => memory::unmap;
     fn cuIpcOpenMemHandle_v2(address: *mut CUdeviceptr, handle: CUipcMemHandle, flags: c_uint) => memory::ipc_open;
     fn cuIpcCloseMemHandle(address: CUdeviceptr) => memory::free;

@@ -1,0 +1,331 @@
+//! The memory of a launch, before and after it: which chunks must be copied, and which are known.
+
+use std::collections::BTreeSet;
+
+use r3_archive::chunk::{CHUNK_SIZE, ChunkRef};
+use r3_archive::model::RegionOwner;
+
+use crate::copy::{Copied, Copier, CopyError, Copying, Range};
+use crate::driver::{DriverError, Event};
+use crate::fingerprint::{self, Fingerprint, Fingerprinter, Tables, WORTHWHILE};
+use crate::finish::{After, Part, PendingRegion};
+use crate::log;
+use crate::reach::Map;
+
+/// Memory to save.
+pub struct Target {
+    pub owner: RegionOwner,
+    pub range: Range,
+    /// It is device memory, which a kernel of ours may read. Reading managed memory there would move
+    /// it, reading host memory is slow.
+    pub on_device: bool,
+}
+
+/// A region whose memory before the launch is on its way to the archive.
+pub struct Region {
+    pub owner: RegionOwner,
+    pub range: Range,
+    before: Vec<Part>,
+    fingerprints: Option<Vec<Fingerprint>>,
+}
+
+/// Takes the snapshots of one launch.
+pub struct Snapshots<'a> {
+    pub copier: Copier<'a>,
+    pub event: Event,
+    pub map: &'a Map,
+    /// `None` where everything is copied.
+    pub fingerprinter: Option<&'a mut Fingerprinter>,
+    pub tables: Option<Tables>,
+}
+
+/// Memory that could not be read, and why.
+pub type Unreadable = (RegionOwner, DriverError);
+
+/// Consecutive chunks of a region.
+enum Run {
+    Known(Vec<ChunkRef>),
+    Copy {
+        range: Range,
+        fingerprints: Vec<Fingerprint>,
+    },
+}
+
+impl Snapshots<'_> {
+    /// Saves memory before the launch. Adds to `found` what its words point to, if `scan`.
+    pub fn before(
+        &mut self,
+        targets: Vec<Target>,
+        scan: bool,
+        found: &mut BTreeSet<usize>,
+    ) -> Result<(Vec<Region>, Vec<Unreadable>), CopyError> {
+        let _copying = Copying::begin();
+        let prints: Vec<Option<Vec<Fingerprint>>> = targets
+            .iter()
+            .map(|target| {
+                if target.on_device {
+                    self.fingerprints(target.range)
+                } else {
+                    None
+                }
+            })
+            .collect();
+        let plans: Vec<Vec<Run>> = targets
+            .iter()
+            .zip(&prints)
+            .map(|(target, prints)| match prints {
+                Some(prints) => runs(target.range, (0u64..).zip(prints.iter().copied()))
+                    .into_iter()
+                    .map(|(_, run)| run)
+                    .collect(),
+                None => vec![Run::Copy {
+                    range: target.range,
+                    fingerprints: Vec::new(),
+                }],
+            })
+            .collect();
+        // Words of fingerprinted regions have been looked at on the device.
+        let scanned: Vec<bool> = plans
+            .iter()
+            .zip(&prints)
+            .flat_map(|(plan, prints)| plan.iter().map(move |run| (run, prints.is_none())))
+            .filter(|(run, _)| matches!(run, Run::Copy { .. }))
+            .map(|(_, plain)| plain && scan)
+            .collect();
+        let map = self.map;
+        let copied = self.copier.copy(&copies(&plans), |index, bytes| {
+            if scanned[index] {
+                map.scan(bytes, found);
+            }
+        })?;
+        if scan && prints.iter().any(Option::is_some) {
+            self.hits(found)?;
+        }
+        let mut copied = copied.into_iter();
+        let (mut regions, mut unreadable) = (Vec::new(), Vec::new());
+        for ((target, plan), fingerprints) in targets.into_iter().zip(plans).zip(prints) {
+            let Target { owner, range, .. } = target;
+            match parts(plan, &mut copied) {
+                Ok(before) => regions.push(Region {
+                    owner,
+                    range,
+                    before,
+                    fingerprints,
+                }),
+                Err(error) => unreadable.push((owner, error)),
+            }
+        }
+        Ok((regions, unreadable))
+    }
+
+    /// Saves what the launch changed.
+    pub fn after(&mut self, regions: Vec<Region>) -> Result<Vec<PendingRegion>, CopyError> {
+        let _copying = Copying::begin();
+        // For each region: whether the changes are known chunk by chunk, and what is to be copied.
+        let mut plans = Vec::new();
+        let mut firsts = Vec::new();
+        for region in &regions {
+            let now = match &region.fingerprints {
+                Some(_) => self.fingerprints(region.range),
+                None => None,
+            };
+            match (&region.fingerprints, now) {
+                (Some(old), Some(new)) => {
+                    let changed = (0u64..)
+                        .zip(old.iter().zip(new))
+                        .filter(|(_, (old, new))| *old != new);
+                    let runs = runs(region.range, changed.map(|(index, (_, new))| (index, new)));
+                    let (first, runs): (Vec<u64>, Vec<Run>) = runs.into_iter().unzip();
+                    firsts.push(Some(first));
+                    plans.push(runs);
+                }
+                _ => {
+                    firsts.push(None);
+                    plans.push(vec![Run::Copy {
+                        range: region.range,
+                        fingerprints: Vec::new(),
+                    }]);
+                }
+            }
+        }
+        let mut copied = self.copier.copy(&copies(&plans), |_, _| {})?.into_iter();
+        let mut pending = Vec::new();
+        for ((region, plan), first) in regions.into_iter().zip(plans).zip(firsts) {
+            let parts = parts(plan, &mut copied).map_err(CopyError::Driver)?;
+            let after = match first {
+                Some(first) => After::Changes(first.into_iter().zip(parts).collect()),
+                None => After::Whole(
+                    parts
+                        .into_iter()
+                        .flat_map(|part| match part {
+                            Part::Copied(tickets, _) => tickets,
+                            Part::Known(_) => Vec::new(),
+                        })
+                        .collect(),
+                ),
+            };
+            let Region {
+                owner,
+                range: Range { address, len },
+                before,
+                ..
+            } = region;
+            pending.push(PendingRegion {
+                owner,
+                address,
+                len,
+                before,
+                after,
+            });
+        }
+        Ok(pending)
+    }
+
+    /// Fingerprints of a region, where that pays and works.
+    fn fingerprints(&mut self, range: Range) -> Option<Vec<Fingerprint>> {
+        if range.len < WORTHWHILE || !range.address.is_multiple_of(16) {
+            return None;
+        }
+        let (fingerprinter, tables) = (self.fingerprinter.as_mut()?, self.tables.as_ref()?);
+        let Copier {
+            stream,
+            slots,
+            deadline,
+            ..
+        } = self.copier;
+        match fingerprinter.run(range, tables, stream, self.event, slots, deadline) {
+            Ok(fingerprints) => Some(fingerprints),
+            Err(error) => {
+                log::info(format_args!(
+                    "memory is copied without fingerprints: {error:?}"
+                ));
+                self.fingerprinter = None;
+                None
+            }
+        }
+    }
+
+    fn hits(&mut self, found: &mut BTreeSet<usize>) -> Result<(), CopyError> {
+        let (Some(fingerprinter), Some(tables)) = (&self.fingerprinter, &self.tables) else {
+            return Ok(());
+        };
+        let Copier {
+            stream,
+            slots,
+            deadline,
+            ..
+        } = self.copier;
+        fingerprinter.hits(tables, stream, self.event, slots, deadline, found)
+    }
+}
+
+/// Consecutive chunks of `range` with the same fate, each with the index of its first chunk.
+fn runs(range: Range, chunks: impl Iterator<Item = (u64, Fingerprint)>) -> Vec<(u64, Run)> {
+    let chunks: Vec<(u64, Fingerprint)> = chunks.collect();
+    let fingerprints: Vec<Fingerprint> = chunks.iter().map(|(_, print)| *print).collect();
+    let known = fingerprint::look_up(&fingerprints);
+    let mut runs: Vec<(u64, Run)> = Vec::new();
+    let mut next = u64::MAX;
+    for ((index, print), known) in chunks.into_iter().zip(known) {
+        let offset = index * CHUNK_SIZE as u64;
+        let len = (range.len - offset).min(CHUNK_SIZE as u64);
+        match (known, runs.last_mut()) {
+            (Some(chunk), Some((_, Run::Known(run)))) if index == next => run.push(chunk),
+            (Some(chunk), _) => runs.push((index, Run::Known(vec![chunk]))),
+            (
+                None,
+                Some((
+                    _,
+                    Run::Copy {
+                        range,
+                        fingerprints,
+                    },
+                )),
+            ) if index == next => {
+                range.len += len;
+                fingerprints.push(print);
+            }
+            (None, _) => {
+                let range = Range {
+                    address: range.address + offset,
+                    len,
+                };
+                runs.push((
+                    index,
+                    Run::Copy {
+                        range,
+                        fingerprints: vec![print],
+                    },
+                ));
+            }
+        }
+        next = index + 1;
+    }
+    runs
+}
+
+/// The ranges that the plans copy, in order.
+fn copies(plans: &[Vec<Run>]) -> Vec<Range> {
+    plans
+        .iter()
+        .flatten()
+        .filter_map(|run| match run {
+            Run::Copy { range, .. } => Some(*range),
+            Run::Known(_) => None,
+        })
+        .collect()
+}
+
+/// A plan, carried out. Takes as many of `copied` as the plan copies, also when one failed.
+fn parts(
+    plan: Vec<Run>,
+    copied: &mut impl Iterator<Item = Copied>,
+) -> Result<Vec<Part>, DriverError> {
+    let mut parts = Vec::new();
+    let mut failed = None;
+    for run in plan {
+        match run {
+            Run::Known(chunks) => parts.push(Part::Known(chunks)),
+            Run::Copy { fingerprints, .. } => {
+                if let Some(copied) = copied.next() {
+                    failed = failed.or(copied.error);
+                    parts.push(Part::Copied(copied.tickets, fingerprints));
+                }
+            }
+        }
+    }
+    failed.map_or(Ok(parts), Err)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunks_with_known_content_are_not_copied() {
+        let zero = Fingerprint::of(&[0; CHUNK_SIZE]);
+        let other = Fingerprint::of(&[1; CHUNK_SIZE]);
+        let tail = Fingerprint::of(&[1; 100]);
+        let range = Range {
+            address: 0x1000_0000,
+            len: 4 * CHUNK_SIZE as u64 + 100,
+        };
+        let prints = [other, other, zero, zero, tail];
+        let runs = runs(range, (0u64..).zip(prints));
+        let seen: Vec<_> = runs
+            .iter()
+            .map(|(first, run)| match run {
+                Run::Known(chunks) => (*first, 0, chunks.len() as u64),
+                Run::Copy { range, .. } => (*first, range.address, range.len),
+            })
+            .collect();
+        assert_eq!(
+            seen,
+            [
+                (0, 0x1000_0000, 2 * CHUNK_SIZE as u64),
+                (2, 0, 2),
+                (4, 0x1000_0000 + 4 * CHUNK_SIZE as u64, 100),
+            ]
+        );
+    }
+}
