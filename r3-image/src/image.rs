@@ -97,7 +97,8 @@ pub struct Entry {
     pub flags: u64,
     /// How the payload is stored.
     pub compression: Compression,
-    /// Length of the payload when decompressed, as declared. It can be too small.
+    /// Length of the payload when decompressed, as declared. It can be too small, and it counts the
+    /// NUL of PTX.
     pub raw_len: u64,
     /// The whole entry, header included, as a range of the image's bytes. Entries that were packed
     /// together share one range.
@@ -117,31 +118,34 @@ pub(crate) struct Contents {
 }
 
 impl Entry {
-    /// The code, decompressed. Not cached: keep it if you need it again.
+    /// The code, decompressed; PTX without its NUL. Not cached: keep it if you need it again.
     pub fn payload(&self) -> Result<Cow<'_, [u8]>, PayloadError> {
+        let Packed {
+            stored,
+            compression,
+            raw_len,
+            member,
+        } = &self.packed;
         let stored = self
             .bytes
-            .get(self.packed.stored.clone())
+            .get(stored.clone())
             .ok_or(PayloadError::Truncated)?;
-        let all = match self.packed.compression {
+        let mut code = match compression {
             Compression::None | Compression::Opaque => Cow::Borrowed(stored),
-            Compression::Lz4 => Cow::Owned(compression::lz4(stored, self.packed.raw_len)?),
-            Compression::Zstd => Cow::Owned(compression::zstd(stored, self.packed.raw_len)?),
+            Compression::Lz4 => Cow::Owned(compression::lz4(stored, *raw_len)?),
+            Compression::Zstd => Cow::Owned(compression::zstd(stored, *raw_len)?),
         };
-        let Some(member) = &self.packed.member else {
-            return Ok(all);
-        };
-        let range = usize::try_from(member.start)
-            .ok()
-            .zip(usize::try_from(member.end).ok());
-        let range = range
-            .map(|(start, end)| start..end)
-            .ok_or(PayloadError::Truncated)?;
-        match all {
-            Cow::Borrowed(all) => all.get(range).map(Cow::Borrowed),
-            Cow::Owned(all) => all.get(range).map(|part| Cow::Owned(part.to_vec())),
+        if let Some(member) = member {
+            let start = usize::try_from(member.start).unwrap_or(usize::MAX);
+            let end = usize::try_from(member.end).unwrap_or(usize::MAX);
+            code = cut(code, start..end).ok_or(PayloadError::Truncated)?;
         }
-        .ok_or(PayloadError::Truncated)
+        if self.form == CodeForm::Ptx
+            && let Some(end) = code.iter().position(|&byte| byte == 0)
+        {
+            code = cut(code, 0..end).ok_or(PayloadError::Truncated)?;
+        }
+        Ok(code)
     }
 
     /// The bytes that hold the code, as they are stored: compressed, and with other entries when
@@ -150,6 +154,19 @@ impl Entry {
         self.bytes
             .get(self.packed.stored.clone())
             .unwrap_or_default()
+    }
+}
+
+/// A part of some bytes, without copying them.
+fn cut(bytes: Cow<'_, [u8]>, range: Range<usize>) -> Option<Cow<'_, [u8]>> {
+    match bytes {
+        Cow::Borrowed(bytes) => bytes.get(range).map(Cow::Borrowed),
+        Cow::Owned(mut bytes) => {
+            bytes.get(range.clone())?;
+            bytes.truncate(range.end);
+            bytes.drain(..range.start);
+            Some(Cow::Owned(bytes))
+        }
     }
 }
 
