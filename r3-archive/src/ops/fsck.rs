@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     Archive, ReadError, Salvage, SalvageReason,
-    chunk::CHUNK_SIZE,
+    chunk::{CHUNK_SIZE, ChunkId},
     format::{BlockHeader, Kind},
 };
 
@@ -25,16 +25,16 @@ pub fn check(archive: &Archive) -> Result<Report, ReadError> {
         finished: true,
         ..Report::default()
     };
-    opening(archive, &mut report);
-    blocks(archive, &mut report)?;
-    references::check(archive, &mut report);
+    let reported = opening(archive, &mut report);
+    let damaged = blocks(archive, &reported, &mut report)?;
+    references::check(archive, damaged, &mut report);
     Ok(report)
 }
 
-/// What was found at opening.
-fn opening(archive: &Archive, report: &mut Report) {
+/// What was found at opening. Returns the blocks that it concerns.
+fn opening(archive: &Archive, report: &mut Report) -> HashSet<u64> {
     let Some(salvage) = archive.salvaged() else {
-        return;
+        return HashSet::new();
     };
     match &salvage.reason {
         SalvageReason::NotFinished => {
@@ -45,7 +45,21 @@ fn opening(archive: &Archive, report: &mut Report) {
         SalvageReason::Index(reason) => report.error("index", reason.clone()),
         SalvageReason::Blocks => {}
     }
+    if salvage.unknown_blocks > 0 {
+        let message = format!(
+            "{} are of a kind that this R3 does not know",
+            salvage.unknown_blocks
+        );
+        report.warning("blocks", message);
+    }
+    let mut reported = HashSet::new();
+    for block in &salvage.damaged {
+        reported.insert(block.offset);
+        let (what, reason) = (block.what.clone(), block.reason.clone());
+        report.add(Severity::Error, Some(block.offset), what, reason);
+    }
     for launch in &salvage.dropped {
+        reported.insert(launch.offset);
         let what = launch
             .id
             .map_or("a launch".to_owned(), |id| format!("launch {id}"));
@@ -56,49 +70,57 @@ fn opening(archive: &Archive, report: &mut Report) {
             launch.reason.clone(),
         );
     }
+    reported
 }
 
-/// Every block: header, payload, hash, and whether the index knows it.
-fn blocks(archive: &Archive, report: &mut Report) -> Result<(), ReadError> {
+/// Every block: header, payload, hash, and whether the index knows it. Those in `reported` are
+/// not reported again. Returns the chunks that are damaged.
+fn blocks(
+    archive: &Archive,
+    reported: &HashSet<u64>,
+    report: &mut Report,
+) -> Result<HashSet<ChunkId>, ReadError> {
     let source = archive.bytes();
-    let dropped: HashSet<u64> = archive
-        .salvaged()
-        .map(|salvage| salvage.dropped.iter().map(|launch| launch.offset).collect())
-        .unwrap_or_default();
     let mut walked = Salvage::new(SalvageReason::Blocks);
-    let mut chunks_seen = HashSet::new();
+    let (mut chunks, mut damaged) = (HashSet::new(), HashSet::new());
     let mut failed = None;
     archive.walk(&mut walked, |offset, header| {
         let count = report.blocks.entry(header.kind.name()).or_default();
         count.blocks += 1;
         count.stored_bytes += header.block_len().unwrap_or(0);
         count.raw_bytes = count.raw_bytes.saturating_add(header.raw_len);
-        if header.kind == Kind::CHUNK && !chunks_seen.insert(header.hash) {
-            let what = format!("chunk {:?}", header.hash);
-            report.add(Severity::Warning, Some(offset), what, "it is stored twice");
+        if header.kind == Kind::CHUNK && !chunks.insert(header.hash) {
+            report.add(
+                Severity::Warning,
+                Some(offset),
+                name(header),
+                "it is stored twice",
+            );
         }
-        match source.payload(offset, header, limit(archive, header)) {
-            Ok(_) => {}
-            Err(ReadError::Damaged { reason, .. }) => {
-                if !dropped.contains(&offset) {
-                    report.add(Severity::Error, Some(offset), name(header), reason);
-                }
+        let reason = match source.payload(offset, header, limit(archive, header)) {
+            Ok(_) => return,
+            Err(ReadError::Damaged { reason, .. }) => reason,
+            Err(error @ ReadError::Io { .. }) => {
+                failed = Some(error);
+                return;
             }
-            Err(error @ ReadError::Io { .. }) => failed = Some(error),
-            Err(error) => {
-                report.add(
-                    Severity::Error,
-                    Some(offset),
-                    name(header),
-                    error.to_string(),
-                );
-            }
+            Err(error) => error.to_string(),
+        };
+        if header.kind == Kind::CHUNK {
+            damaged.insert(header.hash);
+        }
+        if !reported.contains(&offset) {
+            report.add(Severity::Error, Some(offset), name(header), reason);
         }
     })?;
     if let Some(error) = failed {
         return Err(error);
     }
-    for block in walked.damaged {
+    for block in walked
+        .damaged
+        .into_iter()
+        .filter(|block| !reported.contains(&block.offset))
+    {
         report.add(
             Severity::Error,
             Some(block.offset),
@@ -110,20 +132,21 @@ fn blocks(archive: &Archive, report: &mut Report) -> Result<(), ReadError> {
         let message = format!("{} were begun and not completed", walked.incomplete_blocks);
         report.warning("blocks", message);
     }
-    for id in archive.chunk_ids() {
-        if !chunks_seen.contains(&id) {
-            report.error(
-                format!("chunk {id:?}"),
-                "the index names it, and it is not there",
-            );
-        }
+    for id in archive.chunk_ids().filter(|id| !chunks.contains(id)) {
+        damaged.insert(id);
+        report.error(
+            format!("chunk {id:?}"),
+            "the index names it, and it is not there",
+        );
     }
-    let known: HashSet<_> = archive.chunk_ids().collect();
-    let unindexed = chunks_seen.difference(&known).count();
+    let unindexed = chunks
+        .iter()
+        .filter(|id| archive.chunk_len_stored(**id).is_none())
+        .count();
     if unindexed > 0 {
         report.warning("index", format!("{unindexed} chunks are not in it"));
     }
-    Ok(())
+    Ok(damaged)
 }
 
 fn limit(archive: &Archive, header: &BlockHeader) -> u64 {

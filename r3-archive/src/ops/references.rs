@@ -2,17 +2,19 @@
 
 use std::collections::HashSet;
 
-use super::report::Report;
+use super::report::{Report, Severity};
 use crate::{
     Archive,
     chunk::{Blob, CHUNK_SIZE, ChunkId, ChunkList, ChunkRef},
     model::*,
 };
 
-pub(super) fn check(archive: &Archive, report: &mut Report) {
+/// Checks all records; `damaged` are chunks that cannot be read.
+pub(super) fn check(archive: &Archive, damaged: HashSet<ChunkId>, report: &mut Report) {
     let mut checker = Checker {
         archive,
         report,
+        damaged,
         used: HashSet::new(),
     };
     checker.unique();
@@ -36,6 +38,7 @@ pub(super) fn check(archive: &Archive, report: &mut Report) {
 struct Checker<'a> {
     archive: &'a Archive,
     report: &'a mut Report,
+    damaged: HashSet<ChunkId>,
     used: HashSet<ChunkId>,
 }
 
@@ -60,7 +63,15 @@ impl Checker<'_> {
 
     fn process(&mut self) {
         if self.archive.processes().is_empty() {
-            self.report.error("process", "its record is missing");
+            // A process that is killed early has not written it yet.
+            let early = !self.report.finished;
+            let severity = if early {
+                Severity::Warning
+            } else {
+                Severity::Error
+            };
+            self.report
+                .add(severity, None, "process", "its record is missing");
         }
         let mut ordinals = HashSet::new();
         for device in self.archive.devices() {
@@ -140,6 +151,10 @@ impl Checker<'_> {
             last = Some(place);
             if let ChunkRef::Data(id) = change.data {
                 self.used.insert(id);
+                if self.damaged.contains(&id) {
+                    self.report
+                        .error(&what, format!("chunk {id:?} after it is damaged"));
+                }
             }
         }
     }
@@ -220,6 +235,9 @@ impl Checker<'_> {
             let wanted = len.saturating_sub(start).min(CHUNK_SIZE as u64);
             match self.archive.chunk_len_stored(id) {
                 None => self.report.error(what, format!("chunk {id:?} is missing")),
+                Some(_) if self.damaged.contains(&id) => {
+                    self.report.error(what, format!("chunk {id:?} is damaged"));
+                }
                 Some((raw, _)) if u64::from(raw) != wanted => {
                     let message = format!("chunk {id:?} has {raw} bytes where {wanted} belong");
                     self.report.error(what, message);

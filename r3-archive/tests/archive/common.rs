@@ -1,7 +1,6 @@
-//! What the tests of this crate share: made-up records and memory.
-#![allow(dead_code, reason = "each test binary uses a part")]
+//! What the tests share: made-up records and memory.
 
-use r3_archive::{ArchiveWriter, WriterOptions, chunk::*, model::*};
+use r3_archive::{Archive, ArchiveWriter, ReadError, WriterOptions, chunk::*, model::*};
 
 /// Bytes that do not compress, the same for the same seed.
 pub fn noise(seed: u64, len: usize) -> Vec<u8> {
@@ -164,9 +163,17 @@ pub fn launch(
     }
 }
 
+/// Length of the one region of each launch of [`write_sample`].
+pub const SAMPLE_LEN: u64 = 100_000;
+
 /// Writes a small archive with `launches` launches, each on its own memory, and returns the
-/// launches. The launch `i` has one region of 100,000 bytes of noise and changes its last chunk.
+/// launches. Each has one region of [`SAMPLE_LEN`] bytes of noise and changes its last chunk.
 pub fn write_sample(writer: &ArchiveWriter, launches: u64) -> Vec<LaunchRecord> {
+    write_sample_of(writer, launches, SAMPLE_LEN)
+}
+
+/// The same with regions of another length.
+pub fn write_sample_of(writer: &ArchiveWriter, launches: u64, len: u64) -> Vec<LaunchRecord> {
     writer.append(&process()).unwrap();
     writer.append(&device(0, 1)).unwrap();
     let text = writer
@@ -176,45 +183,91 @@ pub fn write_sample(writer: &ArchiveWriter, launches: u64) -> Vec<LaunchRecord> 
     let image = writer.put_bytes(&text_ptx()).unwrap();
     writer.append(&module(1, image, Some(1))).unwrap();
     writer.append(&kernel(1, 1, "k")).unwrap();
+    let last = (len - 1) / CHUNK_SIZE as u64;
+    let last_len = len as usize - last as usize * CHUNK_SIZE;
     let mut written = Vec::new();
     for id in 1..=launches {
-        writer.append(&allocation(id, 100_000)).unwrap();
-        let memory = writer.put_bytes(&noise(id, 100_000)).unwrap();
-        let after = writer
-            .put_chunk(&noise(1000 + id, 100_000 - CHUNK_SIZE))
-            .unwrap();
+        writer.append(&allocation(id, len)).unwrap();
+        let memory = writer.put_bytes(&noise(id, len as usize)).unwrap();
+        let after = writer.put_chunk(&noise(1000 + id, last_len)).unwrap();
         let change = ChunkChange {
             region: 0,
-            chunk: 1,
+            chunk: last,
             data: after,
         };
-        let record = launch(id, 1, &[(id, 100_000, memory.chunks)], vec![change]);
+        let record = launch(id, 1, &[(id, len, memory.chunks)], vec![change]);
         writer.append(&record).unwrap();
         written.push(record);
     }
-    writer
-        .append(&KernelStatsRecord {
-            kernel: KernelId(1),
-            shapes: vec![ShapeCount {
-                grid: [64, 1, 1],
-                block: [256, 1, 1],
-                dynamic_shared: 0,
-                launches,
-                captured: launches,
-            }],
-            skipped: vec![],
-        })
-        .unwrap();
-    writer
-        .append(&ProcessStatsRecord {
-            launches,
-            captured: launches,
-            ..Default::default()
-        })
-        .unwrap();
+    let count = ShapeCount {
+        grid: [64, 1, 1],
+        block: [256, 1, 1],
+        dynamic_shared: 0,
+        launches,
+        captured: launches,
+    };
+    let stats = KernelStatsRecord {
+        kernel: KernelId(1),
+        shapes: vec![count],
+        skipped: vec![],
+    };
+    writer.append(&stats).unwrap();
+    let stats = ProcessStatsRecord {
+        launches,
+        captured: launches,
+        ..Default::default()
+    };
+    writer.append(&stats).unwrap();
     written
 }
 
 fn text_ptx() -> Vec<u8> {
     text(0, 3000)
+}
+
+/// A finished archive like that of [`write_sample`] with smaller regions, as bytes.
+pub fn sample_bytes(launches: u64) -> (Vec<u8>, Vec<LaunchRecord>) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.r3");
+    let writer = ArchiveWriter::create(&path, options(0)).unwrap();
+    let written = write_sample_of(&writer, launches, 5000);
+    writer.finish().unwrap();
+    (std::fs::read(path).unwrap(), written)
+}
+
+/// Reads everything that an archive offers, as a tool would.
+pub fn read_all(archive: &Archive) -> Vec<ReadError> {
+    let mut errors = Vec::new();
+    let mut note = |result: Result<Vec<u8>, ReadError>| errors.extend(result.err());
+    for module in archive.modules() {
+        note(archive.read_blob(&module.image));
+    }
+    for source in archive.sources() {
+        note(archive.read_blob(&source.text));
+        source
+            .headers
+            .iter()
+            .for_each(|(_, text)| note(archive.read_blob(text)));
+    }
+    for launch in archive.launches() {
+        for (index, region) in launch.before.regions.iter().enumerate() {
+            note(archive.region_before(launch, index, 0..region.len.min(1 << 24)));
+            note(archive.region_after(launch, index, 0..region.len.min(1 << 24)));
+        }
+    }
+    errors
+}
+
+/// Runs one ignored test of this binary in a process of its own.
+pub fn child(test: &str, dir: &std::path::Path) -> std::process::Command {
+    let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+    command
+        .args(["--exact", test, "--ignored", "--nocapture"])
+        .env("R3_TEST_DIR", dir);
+    command
+}
+
+/// The directory given to this process by [`child`]; `None` when it was started in another way.
+pub fn child_dir() -> Option<std::path::PathBuf> {
+    std::env::var_os("R3_TEST_DIR").map(Into::into)
 }

@@ -1,11 +1,8 @@
 //! What is written is read back, by the index and by a scan.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+use r3_archive::{Archive, ArchiveWriter, SalvageReason, chunk::*, model::*};
 
-mod common;
-
-use common::*;
-use r3_archive::{Archive, ArchiveWriter, chunk::*, model::*};
+use crate::common::*;
 
 #[test]
 fn a_finished_archive_is_read_by_its_index() {
@@ -36,7 +33,7 @@ fn an_unfinished_archive_is_read_by_a_scan() {
 
     let archive = Archive::open(&path).unwrap();
     let salvage = archive.salvaged().unwrap();
-    assert_eq!(salvage.reason, r3_archive::SalvageReason::NotFinished);
+    assert_eq!(salvage.reason, SalvageReason::NotFinished);
     assert_eq!((salvage.bytes_skipped, salvage.incomplete_blocks), (0, 0));
     assert!(salvage.damaged.is_empty() && salvage.dropped.is_empty());
     check_sample(&archive, &launches);
