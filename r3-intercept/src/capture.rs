@@ -262,8 +262,8 @@ fn before(
         limits: driver::limits(),
         occurrence,
         sequence,
-        // SAFETY: no arguments, cannot fail.
-        thread: u64::from(unsafe { libc::gettid() }.unsigned_abs()),
+        // SAFETY: no arguments, cannot fail; glibc has no function for it before 2.30.
+        thread: unsafe { libc::syscall(libc::SYS_gettid) }.unsigned_abs(),
         unix_ns: session::unix_ns(),
         before: Snapshot::default(),
         after: SnapshotDelta::default(),

@@ -404,6 +404,10 @@ pub unsafe fn after_get_proc_address(
         unsafe { *function = hook };
         return;
     }
+    if hooks::HOOKS.iter().any(|hook| hook.address() == returned) {
+        // A driver that looks its own functions up as symbols finds our exports.
+        return;
+    }
     // SAFETY: a C string, which the driver has just read.
     let symbol = unsafe { CStr::from_ptr(symbol) };
     if hooks::index_of(symbol).is_some() || hooks::has_variant(symbol) {

@@ -15,12 +15,15 @@ static SIZES: Mutex<Option<HashMap<(usize, bool), usize>>> = Mutex::new(None);
 /// # Safety
 /// `text` is null or a C string.
 unsafe fn string(text: *const c_char) -> Option<String> {
+    if text.is_null() {
+        return None;
+    }
     // SAFETY: by the caller.
-    (!text.is_null()).then(|| {
+    Some(
         unsafe { CStr::from_ptr(text) }
             .to_string_lossy()
-            .into_owned()
-    })
+            .into_owned(),
+    )
 }
 
 /// # Safety
@@ -29,8 +32,9 @@ unsafe fn strings(list: *const *const c_char, count: c_int) -> Vec<String> {
     if list.is_null() {
         return Vec::new();
     }
+    let count = usize::try_from(count).unwrap_or(0);
     // SAFETY: by the caller.
-    (0..usize::try_from(count).unwrap_or(0))
+    (0..count)
         .filter_map(|i| unsafe { string(*list.add(i)) })
         .collect()
 }
