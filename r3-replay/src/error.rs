@@ -56,7 +56,7 @@ pub enum Cause {
     #[error(
         "{allocation} was at {range}, which lies in {wanted}, and {occupant}{}. \
          --addr remap puts memory elsewhere and rewrites pointers to it",
-        if *.started_over { ", with and without address-space randomisation" } else { "" }
+        if *.started_over > 0 { ", in this layout of the process as in others" } else { "" }
     )]
     Collision {
         /// The allocation, for people.
@@ -67,8 +67,8 @@ pub enum Cause {
         wanted: AddressRange,
         /// What is there.
         occupant: String,
-        /// Whether the process was started over before.
-        started_over: bool,
+        /// How often the process was started over already.
+        started_over: u32,
     },
     /// Memory could not be put in place.
     #[error(transparent)]

@@ -678,6 +678,7 @@ fn placed<'l>(buffers: &[Buffer<'l>]) -> Vec<Placed<'l>> {
             Some(Placed {
                 region: buffer.region,
                 target: buffer.target?,
+                by_reading: matches!(buffer.region.record.owner, RegionOwner::Global { .. }),
             })
         })
         .collect()
@@ -712,3 +713,6 @@ fn jit_options(recorded: &[(u32, u64)]) -> (Vec<JitOption>, Option<String>) {
     });
     (options, note)
 }
+
+#[cfg(test)]
+mod tests;

@@ -37,7 +37,7 @@ pub fn open(args: &DeviceArgs) -> Result<Box<dyn Device>, Failure> {
 }
 
 /// A replayer with the addresses of all launches reserved. Where one is in use by this process,
-/// the process starts over once with the other setting of address-space randomisation.
+/// the process starts over with another layout of its address space.
 pub fn replayer<'a>(
     archive: &'a Archive,
     device: &'a mut dyn Device,
@@ -54,9 +54,9 @@ pub fn replayer<'a>(
         .reserve(launches.iter().map(|launch| launch.id))
         .map_err(Failure::new)?;
     if let Some(first) = collisions.first()
-        && !reexec::started_over()
+        && reexec::may_start_over()
     {
-        match reexec::start_over(first) {
+        match reexec::start_over() {
             Ok(never) => match never {},
             Err(error) => output::complain(&format!(
                 "addresses are in use ({first}), and starting over with another layout failed: {error}"

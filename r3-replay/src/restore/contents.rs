@@ -24,6 +24,9 @@ pub struct Placed<'a> {
     pub region: Region<'a>,
     /// Address of its first byte on the device.
     pub target: u64,
+    /// It is to be compared by reading it back: a variable, which may lie in constant memory, out
+    /// of a kernel's reach.
+    pub by_reading: bool,
 }
 
 /// Produces the recorded bytes of chunks, with moved addresses rewritten.
@@ -146,6 +149,10 @@ pub fn different_chunks(
     let mut ranges = Vec::new();
     let mut chunks = Vec::new();
     for (index, placed) in regions.iter().enumerate() {
+        if placed.by_reading {
+            compare_by_reading(device, source, index, placed, &mut different)?;
+            continue;
+        }
         for segment in placed.region.segments(Moment::After) {
             match segment {
                 Segment::Zeros { first, count } => {
@@ -194,6 +201,39 @@ pub fn different_chunks(
     }
     different.sort_unstable_by_key(|d| (d.region, d.chunk));
     Ok(different)
+}
+
+fn compare_by_reading(
+    device: &mut dyn Device,
+    source: Source<'_>,
+    index: usize,
+    placed: &Placed<'_>,
+    different: &mut Vec<DifferentChunk>,
+) -> Result<(), DeviceError> {
+    let mut buffers = [vec![0; CHUNK_SIZE], vec![0; CHUNK_SIZE]];
+    let [expected, actual] = &mut buffers;
+    for segment in placed.region.segments(Moment::After) {
+        let (first, count, data) = match segment {
+            Segment::Zeros { first, count } => (first, count, ChunkRef::Zero),
+            Segment::Stored { chunk, id } => (chunk, 1, ChunkRef::Data(id)),
+        };
+        for chunk in first..first.saturating_add(count) {
+            let (offset, len) = placed.region.chunk(chunk);
+            let (expected, actual) = (&mut expected[..len as usize], &mut actual[..len as usize]);
+            source
+                .read(&placed.region, chunk, data, expected)
+                .map_err(|error| DeviceError::Fill(error.into()))?;
+            device.read(placed.target + offset, actual)?;
+            if expected != actual {
+                different.push(DifferentChunk {
+                    region: index,
+                    chunk,
+                    expected: data,
+                });
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Device memory for expected bytes: as much as is useful, or less when there is not so much.
