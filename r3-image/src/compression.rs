@@ -99,7 +99,7 @@ pub(crate) fn zstd(stored: &[u8], declared: u64) -> Result<Vec<u8>, PayloadError
         codec: "Zstandard",
         detail: error.to_string(),
     };
-    let decoder = zstd::stream::read::Decoder::with_buffer(stored)
+    let decoder = ::zstd::stream::read::Decoder::with_buffer(stored)
         .map_err(corrupt)?
         .single_frame();
     let mut out = Vec::with_capacity(usize::try_from(declared.min(1 << 20)).unwrap_or(0));
@@ -111,4 +111,57 @@ pub(crate) fn zstd(stored: &[u8], declared: u64) -> Result<Vec<u8>, PayloadError
         return Err(PayloadError::TooLarge { stored: len, limit });
     }
     Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text() -> Vec<u8> {
+        b"the same words, the same words, ".repeat(1000)
+    }
+
+    #[test]
+    fn lz4_grows_beyond_a_declared_length_that_is_too_short() {
+        let packed = lz4_flex::block::compress(&text());
+        for declared in [0, 1, 1000, text().len() as u64, u64::MAX] {
+            assert!(lz4(&packed, declared).unwrap() == text(), "{declared}");
+        }
+    }
+
+    #[test]
+    fn zstandard_ignores_the_declared_length_and_padding_behind_the_frame() {
+        let mut packed = zstd::encode_all(&text()[..], 3).unwrap();
+        packed.extend([0; 7]);
+        for declared in [0, 1000, u64::MAX] {
+            assert!(
+                super::zstd(&packed, declared).unwrap() == text(),
+                "{declared}"
+            );
+        }
+    }
+
+    #[test]
+    fn output_beyond_the_limit_is_refused() {
+        let zeros = vec![0; EXPANSION_FLOOR as usize + 1];
+        let packed = zstd::encode_all(&zeros[..], 1).unwrap();
+        let error = super::zstd(&packed, 0).unwrap_err();
+        let stored = packed.len() as u64;
+        let limit = EXPANSION_FLOOR.max(stored * MAX_EXPANSION);
+        assert_eq!(error, PayloadError::TooLarge { stored, limit });
+    }
+
+    #[test]
+    fn damage_is_an_error() {
+        let mut packed = zstd::encode_all(&text()[..], 3).unwrap();
+        packed.truncate(packed.len() / 2);
+        assert!(matches!(
+            super::zstd(&packed, 0),
+            Err(PayloadError::Corrupt { .. })
+        ));
+        assert!(matches!(
+            lz4(&[0xF0], 10),
+            Err(PayloadError::Corrupt { .. })
+        ));
+    }
 }

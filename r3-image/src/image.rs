@@ -120,32 +120,34 @@ pub(crate) struct Contents {
 impl Entry {
     /// The code, decompressed; PTX without its NUL. Not cached: keep it if you need it again.
     pub fn payload(&self) -> Result<Cow<'_, [u8]>, PayloadError> {
-        let Packed {
-            stored,
-            compression,
-            raw_len,
-            member,
-        } = &self.packed;
+        self.part_of(self.unpack()?).ok_or(PayloadError::Truncated)
+    }
+
+    /// Everything that is stored with the code, decompressed.
+    fn unpack(&self) -> Result<Cow<'_, [u8]>, PayloadError> {
         let stored = self
             .bytes
-            .get(stored.clone())
+            .get(self.packed.stored.clone())
             .ok_or(PayloadError::Truncated)?;
-        let mut code = match compression {
+        Ok(match self.packed.compression {
             Compression::None | Compression::Opaque => Cow::Borrowed(stored),
-            Compression::Lz4 => Cow::Owned(compression::lz4(stored, *raw_len)?),
-            Compression::Zstd => Cow::Owned(compression::zstd(stored, *raw_len)?),
-        };
-        if let Some(member) = member {
-            let start = usize::try_from(member.start).unwrap_or(usize::MAX);
-            let end = usize::try_from(member.end).unwrap_or(usize::MAX);
-            code = cut(code, start..end).ok_or(PayloadError::Truncated)?;
+            Compression::Lz4 => Cow::Owned(compression::lz4(stored, self.packed.raw_len)?),
+            Compression::Zstd => Cow::Owned(compression::zstd(stored, self.packed.raw_len)?),
+        })
+    }
+
+    /// The code, out of what [`Entry::unpack`] gives.
+    fn part_of<'a>(&self, mut code: Cow<'a, [u8]>) -> Option<Cow<'a, [u8]>> {
+        if let Some(member) = &self.packed.member {
+            let start = usize::try_from(member.start).ok()?;
+            code = cut(code, start..usize::try_from(member.end).ok()?)?;
         }
         if self.form == CodeForm::Ptx
             && let Some(end) = code.iter().position(|&byte| byte == 0)
         {
-            code = cut(code, 0..end).ok_or(PayloadError::Truncated)?;
+            code = cut(code, 0..end)?;
         }
-        Ok(code)
+        Some(code)
     }
 
     /// The bytes that hold the code, as they are stored: compressed, and with other entries when
@@ -426,15 +428,17 @@ impl Image {
             if self.budget.load(Ordering::Relaxed) == 0 {
                 return failed(ProblemKind::Limit("the image expands to too many bytes"));
             }
-            match entry.payload() {
-                Ok(payload) => {
-                    if matches!(payload, Cow::Owned(_)) {
-                        let spent = payload.len() as u64;
-                        let left = self.budget.load(Ordering::Relaxed).saturating_sub(spent);
-                        self.budget.store(left, Ordering::Relaxed);
-                    }
-                    read(&payload)
-                }
+            let unpacked = entry.unpack();
+            let spent = match &unpacked {
+                Ok(Cow::Borrowed(_)) => 0,
+                Ok(Cow::Owned(bytes)) => bytes.len() as u64,
+                Err(_) => compression::limit_for(entry.packed.stored.len() as u64),
+            };
+            let left = self.budget.load(Ordering::Relaxed).saturating_sub(spent);
+            self.budget.store(left, Ordering::Relaxed);
+            match unpacked.map(|bytes| entry.part_of(bytes)) {
+                Ok(Some(code)) => read(&code),
+                Ok(None) => failed(PayloadError::Truncated.into()),
                 Err(error) => failed(error.into()),
             }
         })

@@ -81,8 +81,12 @@ pub(crate) const MAX_PROBLEMS: usize = 100;
 pub(crate) struct Problems(Vec<Problem>);
 
 impl Problems {
-    /// Adds a problem. `place` is only formatted while there is room.
+    /// Adds a problem. `place` is only formatted while there is room. What is unknown is reported
+    /// where it is first met.
     pub(crate) fn add(&mut self, place: impl fmt::Display, kind: ProblemKind) {
+        if matches!(kind, ProblemKind::Unknown { .. }) && self.0.iter().any(|p| p.kind == kind) {
+            return;
+        }
         if self.0.len() < MAX_PROBLEMS {
             let mut place = place.to_string();
             if place.len() > 200 {

@@ -1,5 +1,7 @@
 //! Real images: what is read from them, against snapshots and against what `cuobjdump` says.
 
+#![allow(clippy::unwrap_used)]
+
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

@@ -17,8 +17,8 @@ pub(crate) mod attribute {
     pub const EXPLICIT_CLUSTER: u8 = 0x3E;
     pub const MAX_CLUSTER_RANK: u8 = 0x3F;
     pub const KPARAM_INFO_V2: u8 = 0x45;
-    /// Higher numbers are not known here.
-    pub const LAST_KNOWN: u8 = 0x6B;
+    /// The highest number that CUDA 13.5 uses.
+    pub const LAST_KNOWN: u8 = 0x6D;
 }
 
 /// One record: an attribute's number and its value.

@@ -182,7 +182,7 @@ fn find<'a>(
         } else if let Some(function) = name.strip_prefix(b".nv.info.") {
             found.functions.entry(function).or_default().info = data();
         } else if let Some(function) = name.strip_prefix(b".text.") {
-            // Up to ABI version 7 the upper byte is the register count; later it is zero.
+            // CUDA 11 has the register count in the upper byte; later it is zero there.
             let count = section.sh_info(LE) >> 24;
             found.functions.entry(function).or_default().registers = (count != 0).then_some(count);
         } else if let Some(function) = name.strip_prefix(b".nv.shared.") {

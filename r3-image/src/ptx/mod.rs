@@ -190,3 +190,6 @@ fn kernel(entry: PtxEntry) -> KernelInfo {
     kernel.externs = entry.externs;
     kernel
 }
+
+#[cfg(test)]
+mod tests;

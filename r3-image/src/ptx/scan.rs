@@ -90,7 +90,7 @@ struct Declarator<'a> {
     managed: bool,
     ptr: Option<PtrSpace>,
     pointee_align: Option<u64>,
-    /// Product of the array lengths; `None` for an array without a length.
+    /// Product of the array lengths, 0 with an empty one; `None` when it is not known.
     count: Option<u64>,
 }
 
@@ -98,7 +98,7 @@ impl Declarator<'_> {
     fn size(&self) -> Option<u64> {
         element_size(self.ty)?
             .checked_mul(self.vector)?
-            .checked_mul(self.count.unwrap_or(0))
+            .checked_mul(self.count?)
     }
 
     fn alignment(&self) -> u64 {
@@ -179,7 +179,8 @@ impl<'a> Scanner<'a> {
                 }
                 other => {
                     linkage = Linkage::default();
-                    self.problem(start, format!("unknown directive .{}", string(other)));
+                    let shown = string(other.get(..40).unwrap_or(other));
+                    self.problem(start, format!("unknown directive .{shown}"));
                     self.resync();
                 }
             }
@@ -400,8 +401,7 @@ impl<'a> Scanner<'a> {
                     }
                 }
                 Token::Dot(b"attribute") if self.lexer.take(b'(') => {
-                    found.managed |= self.lexer.peek() == Some(Token::Dot(b"managed"));
-                    self.lexer.skip_block(b'(', b')');
+                    found.managed |= self.attributes();
                 }
                 Token::Dot(b"ptr") => found.ptr = Some(PtrSpace::Generic),
                 Token::Dot(b"global") if found.ptr.is_some() => found.ptr = Some(PtrSpace::Global),
@@ -414,19 +414,36 @@ impl<'a> Scanner<'a> {
                 Token::Dot(word) if element_size(word).is_some() => found.ty = word,
                 Token::Name(name) => found.name = name,
                 Token::Punct(b'[') => {
-                    let length = self.number();
+                    let length = match self.lexer.peek() {
+                        Some(Token::Punct(b']')) => Some(0),
+                        _ => self.number(),
+                    };
                     if !self.lexer.take(b']') {
+                        // An expression.
                         self.lexer.skip_block(b'[', b']');
                         found.count = None;
-                        continue;
                     }
-                    // A product that overflows counts as unknown, and so does `[]`.
                     found.count = found.count.and_then(|count| count.checked_mul(length?));
                 }
                 _ => {}
             }
         }
         found
+    }
+
+    /// Behind `.attribute(`: whether `.managed` is among the attributes.
+    fn attributes(&mut self) -> bool {
+        let mut managed = false;
+        let mut depth = 1u64;
+        while depth > 0 {
+            match self.lexer.next() {
+                None => break,
+                Some(Token::Punct(b'(')) => depth += 1,
+                Some(Token::Punct(b')')) => depth -= 1,
+                Some(token) => managed |= token == Token::Dot(b"managed"),
+            }
+        }
+        managed
     }
 
     /// Behind `.global` or `.const`: declarators up to `;`.
@@ -444,7 +461,7 @@ impl<'a> Scanner<'a> {
             }
             let size = found.size();
             if size.is_none() {
-                self.problem(start, "a variable whose size is too large");
+                self.problem(start, "a variable whose size is not known");
             }
             self.module.variables.push(PtxVariable {
                 name: string(found.name),
