@@ -6,6 +6,7 @@ pub mod device;
 pub mod error;
 pub mod inspect;
 pub mod names;
+pub mod noise;
 pub mod replay;
 pub mod restore;
 pub mod state;

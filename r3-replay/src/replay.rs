@@ -85,6 +85,17 @@ pub struct Restored<'l> {
     translation: Translation,
 }
 
+/// A chunk that is not as recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChunkDifference {
+    /// Index into [`Restored::buffers`].
+    pub buffer: usize,
+    /// Index of the chunk in the buffer.
+    pub chunk: u64,
+    /// Its offset in bytes.
+    pub offset: u64,
+}
+
 /// What was found in one buffer.
 #[derive(Clone, Debug)]
 pub struct BufferResult {
@@ -217,9 +228,100 @@ impl<'a> Replayer<'a> {
         restored: &Restored<'_>,
         tolerances: &Tolerances,
     ) -> Result<Vec<BufferResult>, ReplayError> {
+        let readable_kernel = readable(&restored.kernel.name);
+        let kernel_names = [restored.kernel.name.as_str(), readable_kernel.as_str()];
+        let mut results: Vec<BufferResult> = Vec::new();
+        for difference in self.differences(restored)? {
+            if results
+                .last()
+                .is_none_or(|last| last.buffer != difference.buffer)
+            {
+                let names: Vec<&str> = restored
+                    .buffers
+                    .get(difference.buffer)
+                    .map(|b| b.name.all().collect())
+                    .unwrap_or_default();
+                let (element, tolerance) = tolerances.of(&kernel_names, &names);
+                results.push(BufferResult {
+                    buffer: difference.buffer,
+                    element,
+                    tolerance,
+                    chunks: 0,
+                    examined: 0,
+                    tally: Tally::default(),
+                });
+            }
+            let Some(result) = results.last_mut() else {
+                continue;
+            };
+            result.chunks += 1;
+            if result.tolerance.is_exact() && result.examined >= MOST_EXAMINED {
+                continue;
+            }
+            result.examined += 1;
+            let (expected, actual) = self.examine(restored, &difference)?;
+            let (element, tolerance) = (result.element, result.tolerance);
+            result
+                .tally
+                .add(difference.offset, &expected, &actual, element, &tolerance);
+        }
+        Ok(results)
+    }
+
+    /// The chunks that are not as recorded after the launch, ascending by buffer and chunk.
+    pub fn differences(
+        &mut self,
+        restored: &Restored<'_>,
+    ) -> Result<Vec<ChunkDifference>, ReplayError> {
+        self.attempt(restored.launch, |this| this.differences_inner(restored))
+    }
+
+    /// The recorded and the present bytes of a chunk.
+    pub fn examine(
+        &mut self,
+        restored: &Restored<'_>,
+        difference: &ChunkDifference,
+    ) -> Result<(Vec<u8>, Vec<u8>), ReplayError> {
+        let recorded = self.recorded(restored, difference.buffer, difference.chunk)?;
+        let mut actual = vec![0; recorded.len()];
+        if let Some(buffer) = restored.buffers.get(difference.buffer) {
+            self.read(restored, buffer, difference.offset, &mut actual)?;
+        }
+        Ok((recorded, actual))
+    }
+
+    /// The recorded bytes of a chunk after the launch, with pointers as they are now.
+    pub fn recorded(
+        &mut self,
+        restored: &Restored<'_>,
+        buffer: usize,
+        chunk: u64,
+    ) -> Result<Vec<u8>, ReplayError> {
         self.attempt(restored.launch, |this| {
-            this.compare_inner(restored, tolerances)
+            let Some(buffer) = restored.buffers.get(buffer) else {
+                return Ok(Vec::new());
+            };
+            let (_, len) = buffer.region.chunk(chunk);
+            let mut bytes = vec![0; len as usize];
+            let source = this.source(restored);
+            source.read(
+                &buffer.region,
+                chunk,
+                buffer.region.after(chunk),
+                &mut bytes,
+            )?;
+            Ok(bytes)
         })
+    }
+
+    fn source<'s>(&self, restored: &'s Restored<'_>) -> Source<'s>
+    where
+        'a: 's,
+    {
+        Source {
+            archive: self.archive,
+            translation: &restored.translation,
+        }
     }
 
     /// Reads a buffer as it is on the device now.
@@ -589,15 +691,11 @@ impl<'a> Replayer<'a> {
         }
     }
 
-    fn compare_inner(
+    fn differences_inner(
         &mut self,
         restored: &Restored<'_>,
-        tolerances: &Tolerances,
-    ) -> Result<Vec<BufferResult>, Cause> {
-        let source = Source {
-            archive: self.archive,
-            translation: &restored.translation,
-        };
+    ) -> Result<Vec<ChunkDifference>, Cause> {
+        let source = self.source(restored);
         let placed = placed(&restored.buffers);
         let indices: Vec<usize> = (0..restored.buffers.len())
             .filter(|&index| {
@@ -607,54 +705,17 @@ impl<'a> Replayer<'a> {
                     .is_some_and(|b| b.target.is_some())
             })
             .collect();
-        let readable_kernel = readable(&restored.kernel.name);
-        let kernel_names = [restored.kernel.name.as_str(), readable_kernel.as_str()];
-        let mut results: Vec<BufferResult> = Vec::new();
-        let (mut expected, mut actual) = (Vec::new(), Vec::new());
-        for found in contents::different_chunks(self.device, source, &placed)? {
-            let (Some(&buffer), Some(placed)) =
-                (indices.get(found.region), placed.get(found.region))
-            else {
-                continue;
-            };
-            if results.last().is_none_or(|last| last.buffer != buffer) {
-                let names: Vec<&str> = restored
-                    .buffers
-                    .get(buffer)
-                    .map(|b| b.name.all().collect())
-                    .unwrap_or_default();
-                let (element, tolerance) = tolerances.of(&kernel_names, &names);
-                results.push(BufferResult {
-                    buffer,
-                    element,
-                    tolerance,
-                    chunks: 0,
-                    examined: 0,
-                    tally: Tally::default(),
-                });
-            }
-            let Some(result) = results.last_mut() else {
-                continue;
-            };
-            result.chunks += 1;
-            if result.tolerance.is_exact() && result.examined >= MOST_EXAMINED {
-                continue;
-            }
-            let (offset, len) = placed.region.chunk(found.chunk);
-            expected.resize(len as usize, 0);
-            actual.resize(len as usize, 0);
-            source.read(&placed.region, found.chunk, found.expected, &mut expected)?;
-            self.device.read(placed.target + offset, &mut actual)?;
-            result.examined += 1;
-            result.tally.add(
-                offset,
-                &expected,
-                &actual,
-                result.element,
-                &result.tolerance,
-            );
-        }
-        Ok(results)
+        let different = contents::different_chunks(self.device, source, &placed)?;
+        Ok(different
+            .into_iter()
+            .filter_map(|chunk| {
+                Some(ChunkDifference {
+                    buffer: *indices.get(chunk.region)?,
+                    chunk: chunk.chunk,
+                    offset: placed.get(chunk.region)?.region.chunk(chunk.chunk).0,
+                })
+            })
+            .collect())
     }
 }
 

@@ -8,4 +8,6 @@ mod tolerance;
 pub use element::{Difference, ElementType};
 pub use names::{BufferName, buffer_names};
 pub use tally::{Mismatch, Tally};
-pub use tolerance::{BufferRule, Tolerance, ToleranceError, ToleranceFile, Tolerances};
+pub use tolerance::{
+    BufferRule, TOLERANCE_VERSION, Tolerance, ToleranceError, ToleranceFile, Tolerances,
+};

@@ -133,8 +133,6 @@ pub struct DifferentChunk {
     pub region: usize,
     /// Index of the chunk in the region.
     pub chunk: u64,
-    /// What it should hold.
-    pub expected: ChunkRef,
 }
 
 /// Finds the chunks that differ from what was recorded after the launch. Ascending by region and
@@ -178,11 +176,7 @@ pub fn different_chunks(
         &ranges,
         &chunks,
         |region, chunk| {
-            different.push(DifferentChunk {
-                region,
-                chunk,
-                expected: ChunkRef::Zero,
-            });
+            different.push(DifferentChunk { region, chunk });
         },
     );
     if !stored.is_empty() {
@@ -228,7 +222,6 @@ fn compare_by_reading(
                 different.push(DifferentChunk {
                     region: index,
                     chunk,
-                    expected: data,
                 });
             }
         }
@@ -307,7 +300,6 @@ fn compare_stored(
                 different.push(DifferentChunk {
                     region: chunk.region,
                     chunk: chunk.chunk,
-                    expected: ChunkRef::Data(chunk.id),
                 });
             }
         }

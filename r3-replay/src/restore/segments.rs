@@ -58,6 +58,17 @@ impl Region<'_> {
         )
     }
 
+    /// What a chunk holds after the launch.
+    pub fn after(&self, chunk: u64) -> ChunkRef {
+        let change = self
+            .changes
+            .binary_search_by_key(&chunk, |change| change.chunk);
+        match change.ok().and_then(|at| self.changes.get(at)) {
+            Some(change) => change.data,
+            None => self.record.chunks.get(chunk).unwrap_or(ChunkRef::Zero),
+        }
+    }
+
     /// The region's content at a moment, from its first chunk to its last.
     pub fn segments(&self, moment: Moment) -> Vec<Segment> {
         let changes = if moment == Moment::After {
