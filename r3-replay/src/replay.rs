@@ -45,7 +45,7 @@ impl Default for ReplayOptions {
 }
 
 /// Words that were rewritten since what they point to lies elsewhere.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Rewritten {
     /// In the parameters.
     pub params: u64,
@@ -338,6 +338,11 @@ impl<'a> Replayer<'a> {
         })
     }
 
+    /// The launch that left the device unusable for this process, if one did.
+    pub fn lost(&self) -> Option<LaunchId> {
+        self.lost
+    }
+
     /// Takes everything off the device.
     pub fn clear(&mut self) -> Result<(), DeviceError> {
         self.kernels.clear();
@@ -520,8 +525,7 @@ impl<'a> Replayer<'a> {
         rewritten.memory = contents::restore(self.device, source, &placed(&buffers))?;
         if rewritten != Rewritten::default() {
             notes.push(format!(
-                "{} words in parameters and {} in memory were rewritten, since what they point to \
-                 lies elsewhere",
+                "pointers rewritten to where things lie now: {} in parameters, {} in memory",
                 rewritten.params, rewritten.memory
             ));
         }

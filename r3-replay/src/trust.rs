@@ -2,10 +2,10 @@
 
 use r3_archive::model::LaunchRecord;
 use r3_image::KernelInfo;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Why the result of a replay should not be taken at its word.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Caveat {
     /// The launch changed nothing that was saved.

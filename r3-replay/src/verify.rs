@@ -2,7 +2,7 @@
 
 use r3_archive::Archive;
 use r3_archive::model::{LaunchId, LaunchRecord};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::compare::{ElementType, Tally, Tolerances};
 use crate::error::ReplayError;
@@ -11,7 +11,7 @@ use crate::replay::{BufferResult, Replayer, Restored, Rewritten};
 use crate::trust::{self, Caveat};
 
 /// How a launch came out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// Every byte is the same.
@@ -25,7 +25,7 @@ pub enum Outcome {
 }
 
 /// What was found in one buffer.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct BufferReport {
     /// Name of the buffer.
     pub buffer: String,
@@ -45,7 +45,7 @@ pub struct BufferReport {
 }
 
 /// The result of one launch.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LaunchReport {
     /// The launch.
     pub launch: LaunchId,

@@ -10,6 +10,7 @@ mod info;
 mod ls;
 mod noise;
 mod output;
+mod resume;
 mod run;
 mod select;
 mod show;

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::device::{self, DeviceArgs};
 use super::output::{Output, bytes, dims, shorten};
+use super::resume;
 use super::select::{self, Select};
 use super::{DIFFERENT, FAILED, Failure, OK};
 use crate::compare::{BufferRule, ElementType, Tolerance, Tolerances};
@@ -119,13 +120,20 @@ pub fn run(args: &Args, out: &mut Output) -> Result<u8, Failure> {
     }
     let mut device = device::open(&args.device)?;
     let name = describe(&*device);
-    let mut replayer = device::replayer(&archive, &mut *device, &args.device, &launches)?;
-    let mut reports: Vec<LaunchReport> = Vec::with_capacity(launches.len());
+    let mut reports = resume::reports();
+    let done = reports.len();
+    let rest = launches.get(done..).unwrap_or_default();
+    let mut replayer = device::replayer(&archive, &mut *device, &args.device, rest)?;
     let width = name_width(&archive);
-    if !args.json {
+    if !args.json && done == 0 {
         out.line(header(width))?;
     }
-    for launch in &launches {
+    for launch in rest {
+        if replayer.lost().is_some() {
+            // The context is gone for this process; another one can go on.
+            out.flush()?;
+            resume::go_on(&reports);
+        }
         let report = verify_launch(&archive, &mut replayer, launch.id, &tolerances, args.repeat);
         if !args.json {
             print(out, &report, width)?;

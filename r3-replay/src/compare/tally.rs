@@ -1,6 +1,6 @@
 //! What was found different in one buffer.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{ElementType, Tolerance};
 
@@ -8,7 +8,7 @@ use super::{ElementType, Tolerance};
 const SHOWN: usize = 8;
 
 /// One element that is out of tolerance.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Mismatch {
     /// Offset in the buffer, in bytes.
     pub offset: u64,
@@ -21,7 +21,7 @@ pub struct Mismatch {
 }
 
 /// Counts over the elements of one buffer whose bits differ.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Tally {
     /// Bytes that differ.
     pub bytes: u64,

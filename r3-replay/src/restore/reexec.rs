@@ -39,14 +39,16 @@ pub fn start_over() -> io::Result<Infallible> {
     } else {
         switch_randomisation(|flags| flags & !(libc::ADDR_NO_RANDOMIZE as libc::c_ulong));
     }
+    Err(same_program().env(GUARD, (count + 1).to_string()).exec())
+}
+
+/// This program with its arguments, for a fresh start in the same process.
+pub fn same_program() -> Command {
     let mut arguments = std::env::args_os();
     let name = arguments.next().unwrap_or_default();
     let mut command = Command::new("/proc/self/exe");
+    command.arg0(name).args(arguments);
     command
-        .arg0(name)
-        .args(arguments)
-        .env(GUARD, (count + 1).to_string());
-    Err(command.exec())
 }
 
 /// Changes how the next program image is laid out. Where that is forbidden, the layout stays

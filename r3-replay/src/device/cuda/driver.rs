@@ -76,10 +76,12 @@ impl Driver {
     /// Loads and initialises the driver.
     pub fn load() -> Result<Self, DeviceError> {
         // SAFETY: loading the driver runs its constructors; it is the system's own library.
-        let library = unsafe { libloading::Library::new("libcuda.so.1") }.map_err(|e| {
-            DeviceError::NoDriver {
-                reason: e.to_string(),
-            }
+        let library = unsafe { libloading::Library::new("libcuda.so.1") }.map_err(|error| {
+            let reason = match std::error::Error::source(&error) {
+                Some(source) => source.to_string(),
+                None => error.to_string(),
+            };
+            DeviceError::NoDriver { reason }
         })?;
         let entry = EntryPoints::find(&library);
         // The driver does not support being unloaded.
