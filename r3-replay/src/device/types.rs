@@ -125,6 +125,9 @@ pub struct Piece {
     pub address: u64,
     /// Length in bytes.
     pub len: u32,
+    /// What it belongs to. Copies never run over the end of a variable into the next one: the driver
+    /// refuses that, also where variables lie side by side.
+    pub region: usize,
 }
 
 /// Two ranges to be compared.

@@ -82,6 +82,7 @@ pub fn restore(
                     pieces.push(Piece {
                         address: placed.target + offset,
                         len,
+                        region: index,
                     });
                     stored.push(Stored {
                         region: index,
@@ -267,6 +268,7 @@ fn compare_stored(
             pieces.push(Piece {
                 address: expected,
                 len: chunk_len,
+                region: 0,
             });
             match ranges.last_mut() {
                 // Whole chunks that lie one after the other on both sides.

@@ -399,22 +399,50 @@ fn fitting(pieces: &[Piece]) -> usize {
         .count()
 }
 
-/// The copies for pieces that lie one after the other in a slot: neighbours on the device go in
+/// The copies for pieces that lie one after the other in a slot: neighbours in one region go in
 /// one copy.
 fn coalesce(pieces: &[Piece]) -> Vec<(usize, usize, u64)> {
     let mut copies: Vec<(usize, usize, u64)> = Vec::new();
     let mut offset = 0usize;
+    let mut region = None;
     for piece in pieces {
         let len = piece.len as usize;
         match copies.last_mut() {
             Some((_, so_far, address))
-                if address.checked_add(*so_far as u64) == Some(piece.address) =>
+                if region == Some(piece.region)
+                    && address.checked_add(*so_far as u64) == Some(piece.address) =>
             {
                 *so_far += len;
             }
             _ => copies.push((offset, len, piece.address)),
         }
         offset += len;
+        region = Some(piece.region);
     }
     copies
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_copy_for_the_chunks_of_a_region_and_never_across_regions() {
+        let piece = |address, len, region| Piece {
+            address,
+            len,
+            region,
+        };
+        // Two `__constant__` variables side by side behind an allocation of two chunks.
+        let pieces = [
+            piece(0x1000, 64, 0),
+            piece(0x1040, 64, 0),
+            piece(0x1080, 1024, 1),
+            piece(0x1480, 4, 2),
+        ];
+        assert_eq!(
+            coalesce(&pieces),
+            [(0, 128, 0x1000), (128, 1024, 0x1080), (1152, 4, 0x1480)]
+        );
+    }
 }
