@@ -1,4 +1,5 @@
 //! (being written)
+pub mod bench;
 pub mod cli;
 pub mod code;
 pub mod compare;
@@ -7,6 +8,7 @@ pub mod error;
 pub mod inspect;
 pub mod names;
 pub mod noise;
+pub mod nvml;
 pub mod replay;
 pub mod restore;
 pub mod state;

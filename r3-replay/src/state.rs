@@ -80,6 +80,36 @@ const ATTRIBUTES: [(u32, &str, Fate); 16] = [
     (17, "shared memory mode", Fate::Keep),
 ];
 
+fn name_of<N: PartialEq + ToString>(
+    mut table: impl Iterator<Item = (N, &'static str)>,
+    number: N,
+) -> String {
+    table
+        .find(|(known, _)| *known == number)
+        .map_or_else(|| number.to_string(), |(_, name)| name.to_owned())
+}
+
+/// A `CUfunction_attribute` that can be set, for people.
+pub fn setting_name(attribute: i32) -> String {
+    name_of(
+        SETTINGS.into_iter().chain([CLUSTER_SIZE_MUST_BE_SET]),
+        attribute,
+    )
+}
+
+/// A `CUlimit`, for people.
+pub fn limit_name(limit: u32) -> String {
+    name_of(LIMITS.into_iter(), limit)
+}
+
+/// A `CUlaunchAttributeID`, for people.
+pub fn attribute_name(id: u32) -> String {
+    name_of(ATTRIBUTES.iter().map(|(id, name, _)| (*id, *name)), id)
+}
+
+/// A property of the code: it is shown and not set.
+const CLUSTER_SIZE_MUST_BE_SET: (i32, &str) = (10, "cluster size must be set");
+
 /// Sets the context's limits. Returns notes about those that could not be set.
 pub fn apply_limits(device: &mut dyn Device, launch: &LaunchRecord) -> Vec<String> {
     let mut notes = Vec::new();

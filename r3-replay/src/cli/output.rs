@@ -33,9 +33,10 @@ impl Output {
         self.line("")
     }
 
-    /// Writes bytes.
-    pub fn bytes(&mut self, bytes: &[u8]) -> Result<(), Failure> {
-        self.out.write_all(bytes).map_err(failure)
+    /// Writes a value as JSON on one line.
+    pub fn json_line(&mut self, value: &impl Serialize) -> Result<(), Failure> {
+        serde_json::to_writer(&mut self.out, value).map_err(|e| failure(e.into()))?;
+        self.line("")
     }
 
     /// Writes out what is buffered.

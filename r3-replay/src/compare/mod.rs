@@ -6,7 +6,7 @@ mod tally;
 mod tolerance;
 
 pub use element::{Difference, ElementType};
-pub use names::{BufferName, buffer_names};
+pub use names::{BufferName, argument, buffer_names};
 pub use tally::{Mismatch, Tally};
 pub use tolerance::{
     BufferRule, TOLERANCE_VERSION, Tolerance, ToleranceError, ToleranceFile, Tolerances,
