@@ -37,6 +37,7 @@ mod capture;
 mod copy;
 mod driver;
 mod elf;
+mod embedded;
 mod ffi;
 mod fingerprint;
 mod finish;

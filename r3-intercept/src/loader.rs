@@ -232,6 +232,11 @@ unsafe impl Sync for Driver {}
 
 static DRIVER: OnceLock<Driver> = OnceLock::new();
 
+/// Whether any hook or look-up ever met the driver.
+pub fn is_attached() -> bool {
+    DRIVER.get().is_some()
+}
+
 /// The driver, if the program has loaded it. Never loads it.
 pub fn driver() -> Option<&'static Driver> {
     if let Some(driver) = DRIVER.get() {

@@ -15,7 +15,7 @@ use r3_archive::model::{
 use r3_image::Image as ParsedImage;
 
 use crate::driver::{FunctionHandle, ModuleHandle};
-use crate::{loader, log, nvrtc, process};
+use crate::{embedded, loader, log, nvrtc, process};
 
 /// Larger images are left where they are and not recorded.
 const IMAGE_LIMIT: usize = 2 << 30;
@@ -95,6 +95,13 @@ impl Image {
                 .map(|variable| variable.name)
                 .collect()
         })
+    }
+
+    /// Names of its kernels.
+    pub fn kernel_names(&self) -> Vec<String> {
+        self.parse()
+            .map(|image| image.kernel_names())
+            .unwrap_or_default()
     }
 
     /// A kernel's parameters as the image declares them. Costs a walk over the whole image.
@@ -401,8 +408,18 @@ fn add_function(
 
 /// `cuModuleGetFunction`.
 pub fn function_found(function: usize, module: usize, name: &str) {
+    let known = read(|registry| registry.modules.get(&module).map(|_| ())).is_some();
+    let embedded = if known {
+        None
+    } else {
+        embedded::image_with(name)
+    };
     write(|registry| {
-        let loaded = registry.modules.get(&module).cloned();
+        let embedded = embedded.map(|image| Loaded {
+            image,
+            handle: ModuleHandle::Module(module),
+        });
+        let loaded = registry.modules.get(&module).cloned().or(embedded);
         add_function(
             registry,
             FunctionHandle::Function(function),
@@ -450,8 +467,13 @@ pub fn function(handle: usize) -> Arc<Function> {
         .name()
         .unwrap_or_else(|| format!("function {handle:#x}"));
     let module = unseen.module();
+    let embedded = embedded::image_with(&name);
     write(|registry| {
-        let loaded = module.and_then(|module| registry.modules.get(&module).cloned());
+        let handle = ModuleHandle::Module(module.unwrap_or(0));
+        let embedded = embedded.map(|image| Loaded { image, handle });
+        let loaded = module
+            .and_then(|module| registry.modules.get(&module).cloned())
+            .or(embedded);
         add_function(registry, unseen, name, loaded)
     })
 }

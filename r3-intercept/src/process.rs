@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 use r3_options::{LogLevel, Options, ProcessFacts, Selection};
 
-use crate::{allocations, log, modules, session, trigger};
+use crate::{allocations, loader, log, modules, session, trigger};
 
 /// What was decided when the library was loaded.
 pub struct Settings {
@@ -105,8 +105,11 @@ fn set_up() {
     {
         return;
     }
-    // SAFETY: the handler only stores to an atomic.
-    unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
+    // SAFETY: the handlers are plain functions of this library, which is never unloaded.
+    unsafe {
+        libc::pthread_atfork(None, None, Some(in_child));
+        libc::atexit(report_bypass);
+    }
     ON.store(true, Ordering::Relaxed);
 }
 
@@ -132,6 +135,28 @@ extern "C" fn in_child() {
         // SAFETY: no arguments, cannot fail.
         OWNER.store(unsafe { libc::getpid() }, Ordering::Relaxed);
     }
+}
+
+/// At exit: a program that used a GPU without one of its look-ups meeting a hook went past this
+/// library, as libraries opened with `RTLD_DEEPBIND` do. It would otherwise look like a program that
+/// launched nothing.
+extern "C" fn report_bypass() {
+    if !is_owner() || loader::is_attached() {
+        return;
+    }
+    let _ = std::panic::catch_unwind(|| {
+        let uses_gpu = std::fs::read_dir("/proc/self/fd").is_ok_and(|descriptors| {
+            descriptors.flatten().any(|descriptor| {
+                std::fs::read_link(descriptor.path()).is_ok_and(|to| to.ends_with("nvidia-uvm"))
+            })
+        });
+        if uses_gpu {
+            log::warn(format_args!(
+                "the program used a GPU, but none of its calls came through libr3.so (a library \
+                 opened with RTLD_DEEPBIND goes past preloaded ones); nothing is recorded"
+            ));
+        }
+    });
 }
 
 fn host() -> OsString {
