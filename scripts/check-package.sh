@@ -46,7 +46,7 @@ done
 
 # Undefined symbols come from glibc (or libgcc_s) by version, or are weak and checked for at run time.
 undefined=$(readelf -W --dyn-syms "$library" | awk '$7 == "UND" && $8 != "" && $5 != "WEAK" && $8 !~ /@(GLIBC|GCC)_/ { print $8 }')
-[ -z "$undefined" ] || fail "lib/libr3.so leaves undefined: $(echo "$undefined" | tr '\n' ' ')"
+[ -z "$undefined" ] || fail "lib/libr3.so leaves undefined, as glibc 2.28 has no such function: $(echo "$undefined" | tr '\n' ' ')"
 
 # What it exports takes precedence in every process it is loaded into: hooks only.
 exported=$(readelf -W --dyn-syms "$library" | awk '$7 != "UND" && ($5 == "GLOBAL" || $5 == "WEAK") && $8 != "" { print $8 }' | sed 's/@.*//' | sort -u)
