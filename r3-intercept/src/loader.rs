@@ -129,9 +129,11 @@ unsafe extern "C" fn hook_for_dlsym(handle: *mut c_void, name: *const c_char) ->
         return null_mut();
     };
     let _errno = Errno::save();
+    // First, so that the program's own look-up is the last one that `dlerror` tells of.
+    let _ = driver();
     // SAFETY: the caller's own arguments.
     let found = unsafe { real_dlsym(handle, name) };
-    substitute(index, found)
+    substitute(index, name, found)
 }
 
 /// As [`hook_for_dlsym`], for `dlvsym`.
@@ -152,10 +154,11 @@ unsafe extern "C" fn hook_for_dlvsym(
         return null_mut();
     };
     let _errno = Errno::save();
+    let _ = driver();
     // SAFETY: found under this name in libc; the caller's own arguments.
     let found =
         unsafe { std::mem::transmute::<*mut c_void, Dlvsym>(function)(handle, name, version) };
-    substitute(index, found)
+    substitute(index, name, found)
 }
 
 /// The index of `name` in the hook table. This is all that happens for other names: no allocation,
@@ -179,26 +182,23 @@ unsafe fn hooked_name(name: *const c_char) -> Option<usize> {
     hooks::index_of(unsafe { CStr::from_ptr(name) })
 }
 
-/// The hook with this index if `found` is an address that it stands for; null otherwise.
-fn substitute(index: usize, found: *mut c_void) -> *mut c_void {
+/// The hook with this index if `found`, the answer of libc's own look-up, is an address that it stands
+/// for; null to let libc answer.
+fn substitute(index: usize, name: *const c_char, found: *mut c_void) -> *mut c_void {
     if found.is_null() {
-        return null_mut();
+        // Libc asked once more, with the program as the caller, could meet our export.
+        return FAIL;
     }
     let own = hooks::HOOKS[index].address();
     if found == own {
         // The look-up met our own export first (RTLD_DEFAULT, or a handle of the main program).
-        // It only counts if the library that we stand for is there. Asking libc for a name that
-        // cannot exist leaves the message in `dlerror` that the program would have seen.
+        // It only counts if the library that we stand for is there.
         if !bind(index).is_null() {
             return own;
         }
-        // SAFETY: a C string.
-        unsafe {
-            real_dlsym(
-                null_mut(),
-                c"(a function of a library that is not loaded)".as_ptr(),
-            )
-        };
+        // Leaves the message in `dlerror`.
+        // SAFETY: the caller's C string.
+        unsafe { real_dlsym(libc::RTLD_NEXT, name) };
         return FAIL;
     }
     if hooks::HOOKS[index].is_nvrtc() {
