@@ -1,5 +1,6 @@
 //! (being written)
 pub mod bench;
+pub mod capture;
 pub mod cli;
 pub mod code;
 pub mod compare;
