@@ -293,3 +293,25 @@ pub(crate) fn table_entries(part: &[u8]) -> impl Iterator<Item = ChunkRef> + '_ 
         }
     })
 }
+
+/// Decodes `bytes` as a record of `kind`; what decodes must encode to the same bytes.
+#[cfg(fuzzing)]
+pub fn fuzz_record(kind: Kind, bytes: &[u8]) {
+    fn check<T: Serialize + DeserializeOwned>(bytes: &[u8]) {
+        if let Ok(value) = decode::<T>(bytes) {
+            assert_eq!(encode(&value).as_deref(), Ok(bytes));
+        }
+    }
+    match kind {
+        Kind::PROCESS => check::<ProcessRecord>(bytes),
+        Kind::DEVICE => check::<DeviceRecord>(bytes),
+        Kind::MODULE => check::<ModuleRecord>(bytes),
+        Kind::SOURCE => check::<SourceRecord>(bytes),
+        Kind::KERNEL => check::<KernelRecord>(bytes),
+        Kind::ALLOCATION => check::<AllocationRecord>(bytes),
+        Kind::LAUNCH => check::<StoredLaunch>(bytes),
+        Kind::KERNEL_STATS => check::<KernelStatsRecord>(bytes),
+        Kind::PROCESS_STATS => check::<ProcessStatsRecord>(bytes),
+        _ => {}
+    }
+}

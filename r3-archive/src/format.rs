@@ -186,7 +186,7 @@ impl BlockHeader {
 
     /// The header in `bytes`, if there is one and its checksum holds.
     pub fn parse(bytes: &[u8; HEADER_LEN]) -> Option<Self> {
-        if bytes[0..4] != BLOCK_MAGIC || le64(bytes, 56) != header_checksum(bytes) {
+        if bytes[0..4] != BLOCK_MAGIC || !sum_holds(le64(bytes, 56), header_checksum(bytes)) {
             return None;
         }
         let mut hash = [0; 16];
@@ -251,8 +251,8 @@ impl Identity {
 
     /// The identity in `bytes`, if there is one and its checksum holds.
     pub fn parse(bytes: &[u8; IDENTITY_LEN]) -> Option<Self> {
-        if bytes[0..8] != FILE_MAGIC || le64(bytes, 56) != xxhash_rust::xxh3::xxh3_64(&bytes[..56])
-        {
+        let sum = xxhash_rust::xxh3::xxh3_64(&bytes[..56]);
+        if bytes[0..8] != FILE_MAGIC || !sum_holds(le64(bytes, 56), sum) {
             return None;
         }
         let (mut uuid, mut writer) = ([0; 16], [0; 16]);
@@ -324,7 +324,7 @@ impl Closing {
 
     /// The closing in `bytes`, if its checksum holds.
     pub fn parse(bytes: &[u8; CLOSING_LEN]) -> Option<Self> {
-        if le64(bytes, 56) != xxhash_rust::xxh3::xxh3_64(&bytes[..56]) {
+        if !sum_holds(le64(bytes, 56), xxhash_rust::xxh3::xxh3_64(&bytes[..56])) {
             return None;
         }
         Some(Self {
@@ -338,6 +338,11 @@ impl Closing {
             file_len: le64(bytes, 24),
         })
     }
+}
+
+/// A fuzzer cannot guess checksums, so it does without.
+fn sum_holds(found: u64, computed: u64) -> bool {
+    found == computed || cfg!(fuzzing)
 }
 
 /// Callers pass constant offsets inside fixed arrays; anything else reads as zeros.

@@ -14,3 +14,10 @@ pub use read::{
     Archive, DamagedBlock, DroppedLaunch, Limits, MAX_NAMED, ReadError, Salvage, SalvageReason,
 };
 pub use write::{ArchiveWriter, Ticket, WriteError, WriterOptions};
+
+/// For the fuzz targets.
+#[cfg(fuzzing)]
+#[doc(hidden)]
+pub mod fuzz {
+    pub use crate::codec::fuzz_record as record;
+}

@@ -347,6 +347,20 @@ impl LaunchRecord {
         let len = rest.partition_point(|change| change.region as usize == region);
         rest.get(..len).unwrap_or_default()
     }
+
+    /// One chunk of a region after the launch. `None` when there is no such chunk.
+    pub fn chunk_after(&self, region: usize, chunk: u64) -> Option<ChunkRef> {
+        let before = self.before.regions.get(region)?.chunks.get(chunk)?;
+        let changes = self.changes_of(region);
+        let change = changes
+            .binary_search_by_key(&chunk, |change| change.chunk)
+            .ok();
+        Some(
+            change
+                .and_then(|at| changes.get(at))
+                .map_or(before, |change| change.data),
+        )
+    }
 }
 
 /// How often a kernel was launched with one shape.

@@ -142,13 +142,7 @@ impl Checker<'_> {
             end = region.address.saturating_add(region.len);
             self.region(&what, region);
         }
-        let mut last = None;
         for change in &launch.after.changes {
-            let place = (change.region, change.chunk);
-            if last.is_some_and(|last| last >= place) {
-                self.report.error(&what, "its changes are not ascending");
-            }
-            last = Some(place);
             if let ChunkRef::Data(id) = change.data {
                 self.used.insert(id);
                 if self.damaged.contains(&id) {

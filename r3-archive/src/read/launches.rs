@@ -203,7 +203,12 @@ impl Archive {
                 ));
             }
         }
+        let mut last = None;
         for change in &launch.changes {
+            let place = (change.region, change.chunk);
+            if last.replace(place).is_some_and(|last| last >= place) {
+                return Err("its changes are not ascending".to_owned());
+            }
             let region = usize::try_from(change.region)
                 .ok()
                 .and_then(|at| launch.regions.get(at));

@@ -30,9 +30,9 @@ impl Archive {
         region: usize,
         range: Range<u64>,
     ) -> Result<Vec<u8>, ReadError> {
-        let snapshot = self.region(launch, region)?;
-        let chunks = snapshot.chunks.iter_from(range.start / CHUNK_SIZE as u64);
-        self.assemble(snapshot, range, chunks)
+        let mut out = self.buffer(launch, region, &range)?;
+        self.read_before(launch, region, range.start, &mut out)?;
+        Ok(out)
     }
 
     /// Bytes `range` of region `region` after `launch`.
@@ -42,19 +42,65 @@ impl Archive {
         region: usize,
         range: Range<u64>,
     ) -> Result<Vec<u8>, ReadError> {
+        let mut out = self.buffer(launch, region, &range)?;
+        self.read_after(launch, region, range.start, &mut out)?;
+        Ok(out)
+    }
+
+    /// Fills `out` with the bytes of region `region` before `launch`, from `offset` on.
+    pub fn read_before(
+        &self,
+        launch: &LaunchRecord,
+        region: usize,
+        offset: u64,
+        out: &mut [u8],
+    ) -> Result<(), ReadError> {
         let snapshot = self.region(launch, region)?;
-        let first = range.start / CHUNK_SIZE as u64;
+        let chunks = snapshot.chunks.iter_from(offset / CHUNK_SIZE as u64);
+        self.assemble(snapshot, offset, out, chunks)
+    }
+
+    /// Fills `out` with the bytes of region `region` after `launch`, from `offset` on.
+    pub fn read_after(
+        &self,
+        launch: &LaunchRecord,
+        region: usize,
+        offset: u64,
+        out: &mut [u8],
+    ) -> Result<(), ReadError> {
+        let snapshot = self.region(launch, region)?;
+        let first = offset / CHUNK_SIZE as u64;
         let changes = launch.changes_of(region);
         let from = changes.partition_point(|change| change.chunk < first);
-        let mut changes = changes[from..].iter().peekable();
-        let chunks =
-            (first..).zip(snapshot.chunks.iter_from(first)).map(
-                move |(index, before)| match changes.next_if(|change| change.chunk == index) {
-                    Some(change) => change.data,
-                    None => before,
-                },
-            );
-        self.assemble(snapshot, range, chunks)
+        let mut changes = changes.iter().skip(from).peekable();
+        let chunks = (first..)
+            .zip(snapshot.chunks.iter_from(first))
+            .map(|(index, before)| {
+                let change = changes.next_if(|change| change.chunk == index);
+                change.map_or(before, |change| change.data)
+            });
+        self.assemble(snapshot, offset, out, chunks)
+    }
+
+    /// Zeros for `range` of a region, if it may be read at once.
+    fn buffer(
+        &self,
+        launch: &LaunchRecord,
+        region: usize,
+        range: &Range<u64>,
+    ) -> Result<Vec<u8>, ReadError> {
+        let snapshot = self.region(launch, region)?;
+        check_range(snapshot, range)?;
+        let len = range.end - range.start;
+        if len > self.limits.blob_bytes {
+            return Err(ReadError::Limit {
+                path: self.source.path.clone(),
+                what: "a range of memory",
+                needed: len,
+                limit: self.limits.blob_bytes,
+            });
+        }
+        Ok(vec![0; usize::try_from(len).unwrap_or(0)])
     }
 
     fn region<'a>(
@@ -73,35 +119,19 @@ impl Archive {
         Ok(snapshot)
     }
 
-    /// Bytes `range`; `chunks` starts with the chunk in which it starts.
+    /// Fills `out` from `chunks`, the first of which holds the byte at `offset`.
     fn assemble(
         &self,
         region: &RegionSnapshot,
-        range: Range<u64>,
+        offset: u64,
+        out: &mut [u8],
         chunks: impl Iterator<Item = ChunkRef>,
-    ) -> Result<Vec<u8>, ReadError> {
-        let Range { start, end } = range;
-        if start > end || end > region.len {
-            return Err(ReadError::OutOfRegion {
-                owner: region.owner.clone(),
-                start,
-                end,
-                len: region.len,
-            });
-        }
-        if end - start > self.limits.blob_bytes {
-            return Err(ReadError::Limit {
-                path: self.source.path.clone(),
-                what: "a range of memory",
-                needed: end - start,
-                limit: self.limits.blob_bytes,
-            });
-        }
-        let mut out = vec![0; usize::try_from(end - start).unwrap_or(0)];
-        let mut rest = out.as_mut_slice();
-        let mut skip = (start % CHUNK_SIZE as u64) as usize;
+    ) -> Result<(), ReadError> {
+        check_range(region, &(offset..offset.saturating_add(out.len() as u64)))?;
+        let mut rest = out;
+        let mut skip = (offset % CHUNK_SIZE as u64) as usize;
         let mut whole = Vec::new();
-        for (index, chunk) in (start / CHUNK_SIZE as u64..).zip(chunks) {
+        for (index, chunk) in (offset / CHUNK_SIZE as u64..).zip(chunks) {
             if rest.is_empty() {
                 break;
             }
@@ -109,17 +139,28 @@ impl Archive {
             let take = len.saturating_sub(skip).min(rest.len());
             let (part, after) = rest.split_at_mut(take);
             match chunk {
-                ChunkRef::Zero => {}
-                ChunkRef::Data(_) if take == len => self.read_chunk(chunk, part)?,
-                ChunkRef::Data(_) => {
+                ChunkRef::Data(_) if take != len => {
                     whole.resize(len, 0);
                     self.read_chunk(chunk, &mut whole)?;
                     part.copy_from_slice(whole.get(skip..skip + take).unwrap_or_default());
                 }
+                _ => self.read_chunk(chunk, part)?,
             }
             rest = after;
             skip = 0;
         }
-        Ok(out)
+        Ok(())
     }
+}
+
+fn check_range(region: &RegionSnapshot, range: &Range<u64>) -> Result<(), ReadError> {
+    if range.start <= range.end && range.end <= region.len {
+        return Ok(());
+    }
+    Err(ReadError::OutOfRegion {
+        owner: region.owner.clone(),
+        start: range.start,
+        end: range.end,
+        len: region.len,
+    })
 }

@@ -190,7 +190,8 @@ impl Source {
                 ));
             }
         }
-        if ChunkId::of(out) != header.hash {
+        // A fuzzer cannot guess hashes, so it does without.
+        if ChunkId::of(out) != header.hash && !cfg!(fuzzing) {
             return Err(self.damaged(offset, format!("the {what} does not have its hash")));
         }
         Ok(())

@@ -217,18 +217,6 @@ fn fsck_names_every_reference_that_leads_nowhere() {
     record.device = 3;
     record.params = vec![0; 8];
     record.before.regions[1].address = record.before.regions[0].address;
-    record.after.changes = vec![
-        ChunkChange {
-            region: 0,
-            chunk: 1,
-            data: ChunkRef::Zero,
-        },
-        ChunkChange {
-            region: 0,
-            chunk: 0,
-            data: ChunkRef::Zero,
-        },
-    ];
     writer.append(&record).unwrap();
     // Launches that a reader drops.
     writer.append(&launch(2, 7, &[], vec![])).unwrap();
@@ -247,6 +235,15 @@ fn fsck_names_every_reference_that_leads_nowhere() {
     };
     writer
         .append(&launch(4, 1, &[(1, 10, zeros(1))], vec![beyond]))
+        .unwrap();
+    let change = |chunk| ChunkChange {
+        region: 0,
+        chunk,
+        data: ChunkRef::Zero,
+    };
+    let region = (1, 70_000, zeros(2));
+    writer
+        .append(&launch(5, 1, &[region], vec![change(1), change(0)]))
         .unwrap();
     let stats = KernelStatsRecord {
         kernel: KernelId(30),

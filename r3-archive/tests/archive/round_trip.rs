@@ -1,6 +1,6 @@
 //! What is written is read back, by the index and by a scan.
 
-use r3_archive::{Archive, ArchiveWriter, SalvageReason, chunk::*, model::*};
+use r3_archive::{Archive, ArchiveWriter, ReadError, SalvageReason, chunk::*, model::*};
 
 use crate::common::*;
 
@@ -64,6 +64,18 @@ fn check_sample(archive: &Archive, launches: &[LaunchRecord]) {
             archive.region_after(launch, 0, 60_000..70_000).unwrap(),
             memory[60_000..70_000]
         );
+        let mut part = vec![1; 70_000];
+        archive.read_after(launch, 0, 30_000, &mut part).unwrap();
+        assert_eq!(part, memory[30_000..]);
+        assert_eq!(launch.chunk_after(0, 1), Some(launch.after.changes[0].data));
+        assert_eq!(
+            launch.chunk_after(0, 0),
+            launch.before.regions[0].chunks.get(0)
+        );
+        assert_eq!(launch.chunk_after(0, 2), None);
+        let beyond = archive.read_before(launch, 0, 30_001, &mut part);
+        assert!(matches!(beyond, Err(ReadError::OutOfRegion { .. })));
+        assert!(archive.region_before(launch, 1, 0..1).is_err());
         assert_eq!(archive.load_launch(launch.id).unwrap(), *launch);
     }
 }
