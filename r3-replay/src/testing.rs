@@ -79,6 +79,7 @@ pub struct TestDevice {
     info: DeviceInfo,
     pub memory: Memory,
     pub reserved: Vec<AddressRange>,
+    pub host_reserved: Vec<AddressRange>,
     /// Ranges that cannot be reserved.
     pub taken: Vec<AddressRange>,
     /// Whether host memory can be mapped.
@@ -104,6 +105,7 @@ impl TestDevice {
             },
             memory: Memory(BTreeMap::new()),
             reserved: Vec::new(),
+            host_reserved: Vec::new(),
             taken: Vec::new(),
             host: true,
             kernels: HashMap::new(),
@@ -159,6 +161,7 @@ impl Device for TestDevice {
         if self
             .taken
             .iter()
+            .chain(&self.host_reserved)
             .chain(&self.reserved)
             .any(|taken| taken.overlaps(range))
         {
@@ -209,8 +212,29 @@ impl Device for TestDevice {
         Ok(())
     }
 
+    fn reserve_host(&mut self, range: AddressRange) -> Result<(), DeviceError> {
+        assert!(!self.reserved.iter().any(|r| r.overlaps(range)));
+        if self.taken.iter().any(|taken| taken.overlaps(range)) {
+            return Err(DeviceError::AddressTaken {
+                wanted: range,
+                got: None,
+            });
+        }
+        self.host_reserved.push(range);
+        Ok(())
+    }
+
+    fn release_host(&mut self, range: AddressRange) -> Result<(), DeviceError> {
+        self.host_reserved.retain(|reserved| *reserved != range);
+        Ok(())
+    }
+
     fn map_host(&mut self, range: AddressRange) -> Result<(), DeviceError> {
         self.log.push(format!("map host {range}"));
+        assert!(
+            self.host_reserved.iter().any(|r| r.covers(range)),
+            "{range} is not reserved"
+        );
         if !self.host {
             return Err(DeviceError::Unsupported("no host memory here".to_owned()));
         }

@@ -118,8 +118,15 @@ pub trait Device {
     /// Takes the memory of one earlier [`Self::map`] away.
     fn unmap(&mut self, range: AddressRange) -> Result<(), DeviceError>;
 
-    /// Puts host memory at `range`, outside all reservations, visible to kernels at the same
-    /// address. [`DeviceError::Unsupported`] or [`DeviceError::AddressTaken`] when that is not possible.
+    /// Reserves exactly `range` of this process's own addresses, aligned to
+    /// [`Self::host_granularity`] and outside all other reservations.
+    fn reserve_host(&mut self, range: AddressRange) -> Result<(), DeviceError>;
+
+    /// Gives a reservation of [`Self::reserve_host`] back. Nothing is mapped in it any more.
+    fn release_host(&mut self, range: AddressRange) -> Result<(), DeviceError>;
+
+    /// Puts host memory at `range`, inside a reservation of [`Self::reserve_host`], visible to
+    /// kernels at the same address. An error when the device cannot do that.
     fn map_host(&mut self, range: AddressRange) -> Result<(), DeviceError>;
 
     /// Takes the host memory of one earlier [`Self::map_host`] away.

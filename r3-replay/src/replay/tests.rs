@@ -389,6 +389,21 @@ fn host_memory_is_host_memory_again_or_device_memory_with_a_note() {
 }
 
 #[test]
+fn a_taken_host_address_is_a_collision() {
+    let host = 0x7f99_0000_1100;
+    let mut archive = TestArchive::new();
+    archive.allocation(1, host, 8, AllocationKind::Host);
+    let id = archive.launch(&[TestRegion::memory(1, host, words(&[1]), words(&[2]))]);
+    let archive = archive.open();
+    let mut device = increment();
+    device.taken.push(AddressRange::new(host, 1).unwrap());
+    let mut replayer = Replayer::new(&archive, &mut device, ReplayOptions::default());
+    assert_eq!(replayer.reserve([id]).unwrap().len(), 1);
+    let report = verify_launch(&archive, &mut replayer, id, &Tolerances::exact(), 1);
+    assert!(report.error.unwrap().starts_with("arg0 was at"));
+}
+
+#[test]
 fn large_dynamic_shared_memory_is_allowed_before_the_launch() {
     let mut archive = TestArchive::new();
     archive.allocation(1, A, 8, AllocationKind::Device);

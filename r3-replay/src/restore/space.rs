@@ -52,6 +52,10 @@ pub struct Space {
     plan: AddressPlan,
     /// Planned reservations, and where they are; the error of those that failed.
     reserved: BTreeMap<AddressRange, Result<u64, String>>,
+    /// The same for host memory, which is where it was or nowhere.
+    host_reserved: BTreeMap<AddressRange, Result<(), String>>,
+    /// Why there is no host memory: the device refused it once.
+    host_refused: Option<String>,
     device: BTreeSet<AddressRange>,
     host: BTreeSet<AddressRange>,
 }
@@ -70,36 +74,61 @@ impl Space {
             host: device.host_granularity(),
         };
         let plan = AddressPlan::new(wants, granularities)?;
-        let mut reserved = BTreeMap::new();
-        for &range in &plan.reservations {
-            let place = match mode {
-                AddressMode::Exact => device.reserve(range).map(|()| range.start()),
-                AddressMode::Remap => device.reserve_anywhere(range.len()),
-            };
-            let place = match place {
-                Ok(address) => Ok(address),
-                Err(error @ (DeviceError::AddressTaken { .. } | DeviceError::Call { .. })) => {
-                    Err(super::maps::occupant(range).unwrap_or_else(|| error.to_string()))
-                }
-                Err(error) => return Err(error.into()),
-            };
-            reserved.insert(range, place);
-        }
-        Ok(Self {
+        let mut space = Self {
             mode,
             granularities,
             plan,
-            reserved,
+            reserved: BTreeMap::new(),
+            host_reserved: BTreeMap::new(),
+            host_refused: None,
             device: BTreeSet::new(),
             host: BTreeSet::new(),
-        })
+        };
+        for range in space.plan.reservations.clone() {
+            space.reserve_block(device, range)?;
+        }
+        for range in space.plan.mappings(wants, granularities)?.host {
+            let place = device
+                .reserve_host(range)
+                .map_err(|error| in_the_way(range, &error));
+            space.host_reserved.insert(range, place);
+        }
+        Ok(space)
+    }
+
+    fn reserve_block(
+        &mut self,
+        device: &mut dyn Device,
+        block: AddressRange,
+    ) -> Result<(), SpaceError> {
+        let place = match self.mode {
+            AddressMode::Exact => device.reserve(block).map(|()| block.start()),
+            AddressMode::Remap => device.reserve_anywhere(block.len()),
+        };
+        let place = match place {
+            Ok(address) => Ok(address),
+            Err(error @ (DeviceError::AddressTaken { .. } | DeviceError::Call { .. })) => {
+                Err(in_the_way(block, &error))
+            }
+            Err(error) => return Err(error.into()),
+        };
+        self.reserved.insert(block, place);
+        Ok(())
     }
 
     /// Reservations that could not be had, and what lies there.
     pub fn failures(&self) -> impl Iterator<Item = (AddressRange, &str)> {
-        self.reserved
+        let device = self
+            .reserved
             .iter()
-            .filter_map(|(range, place)| Some((*range, place.as_ref().err()?.as_str())))
+            .map(|(range, place)| (range, place.as_ref().err()));
+        let host = self
+            .host_reserved
+            .iter()
+            .map(|(range, place)| (range, place.as_ref().err()));
+        device
+            .chain(host)
+            .filter_map(|(range, error)| Some((*range, error?.as_str())))
     }
 
     /// Puts memory where some of the wants need it and takes other memory away. Returns notes for
@@ -110,20 +139,21 @@ impl Space {
         wants: &[Want],
     ) -> Result<Vec<String>, SpaceError> {
         let mut notes = Vec::new();
-        let mut wants = wants.to_vec();
-        let mappings = loop {
-            let mappings = self.plan.mappings(&wants, self.granularities)?;
+        let mut mappings = self.mappings(wants)?;
+        self.check_size(device, &mappings)?;
+        if let Some(refused) = self.map_all(device, &mappings)? {
+            self.do_without_host(device, refused)?;
+            mappings = self.mappings(wants)?;
             self.check_size(device, &mappings)?;
-            match self.map_all(device, &mappings)? {
-                None => break mappings,
-                Some((failed, why)) => {
-                    notes.push(format!(
-                        "host memory {failed} is replayed as device memory: {why}"
-                    ));
-                    self.demote(device, failed, &mut wants)?;
-                }
-            }
-        };
+            self.map_all(device, &mappings)?;
+        }
+        if let Some(reason) = &self.host_refused
+            && wants.iter().any(|want| want.memory == Memory::Host)
+        {
+            notes.push(format!(
+                "host memory is replayed as device memory: {reason}"
+            ));
+        }
         notes.extend(mappings.demoted.iter().map(|range| {
             format!(
                 "host memory {range} is replayed as device memory: it shares a block of \
@@ -132,6 +162,17 @@ impl Space {
             )
         }));
         Ok(notes)
+    }
+
+    /// The mappings for wants, with host memory as far as there is any.
+    fn mappings(&self, wants: &[Want]) -> Result<Mappings, OutOfSpace> {
+        let mut wants = wants.to_vec();
+        if self.host_refused.is_some() {
+            wants
+                .iter_mut()
+                .for_each(|want| want.memory = Memory::Device);
+        }
+        self.plan.mappings(&wants, self.granularities)
     }
 
     /// Where a recorded address is now; `None` when it is not in a reservation that was made.
@@ -165,6 +206,11 @@ impl Space {
         }
         for range in std::mem::take(&mut self.host) {
             device.unmap_host(range)?;
+        }
+        for (range, place) in std::mem::take(&mut self.host_reserved) {
+            if place.is_ok() {
+                device.release_host(range)?;
+            }
         }
         for (range, place) in std::mem::take(&mut self.reserved) {
             if let Some(range) = place
@@ -224,13 +270,13 @@ impl Space {
         Ok(())
     }
 
-    /// Maps what is missing after unmapping what is not wanted. Returns the host range that the
-    /// device refused, if one.
+    /// Maps what is missing after unmapping what is not wanted. Returns why the device refused host
+    /// memory, if it did.
     fn map_all(
         &mut self,
         device: &mut dyn Device,
         mappings: &Mappings,
-    ) -> Result<Option<(AddressRange, String)>, SpaceError> {
+    ) -> Result<Option<String>, SpaceError> {
         let mut wanted = BTreeSet::new();
         for range in mappings.device.iter().flat_map(|range| self.cut(*range)) {
             match self.reservation(range) {
@@ -261,9 +307,20 @@ impl Space {
             if self.host.contains(&range) {
                 continue;
             }
+            let reserved = self.host_reserved.iter().find(|(r, _)| r.covers(range));
+            match reserved {
+                Some((_, Ok(()))) => {}
+                Some((wanted, Err(occupant))) => {
+                    return Err(SpaceError::Collision {
+                        wanted: *wanted,
+                        occupant: occupant.clone(),
+                    });
+                }
+                None => return Err(OutOfSpace(range).into()),
+            }
             match device.map_host(range) {
                 Ok(()) => self.host.insert(range),
-                Err(error) => return Ok(Some((range, error.to_string()))),
+                Err(error) => return Ok(Some(error.to_string())),
             };
         }
         for &range in &wanted {
@@ -276,38 +333,37 @@ impl Space {
         Ok(None)
     }
 
-    /// Turns the wants within a host range into device memory, with a reservation of their own.
-    fn demote(
+    /// Gives all host memory up and reserves its addresses for device memory.
+    fn do_without_host(
         &mut self,
         device: &mut dyn Device,
-        host: AddressRange,
-        wants: &mut [Want],
+        reason: String,
     ) -> Result<(), SpaceError> {
-        let block = host
-            .round_out(self.granularities.reservation)
-            .ok_or(OutOfSpace(host))?;
-        for want in wants.iter_mut().filter(|want| host.covers(want.range)) {
-            want.memory = Memory::Device;
+        for range in std::mem::take(&mut self.host) {
+            device.unmap_host(range)?;
         }
-        if self.reservation(block).is_none() {
-            let place = match self.mode {
-                AddressMode::Exact => device.reserve(block).map(|()| block.start()),
-                AddressMode::Remap => device.reserve_anywhere(block.len()),
-            };
-            let place = place
-                .map_err(|error| super::maps::occupant(block).unwrap_or_else(|| error.to_string()));
-            self.reserved.insert(block, place);
-            self.plan.reservations = merge(
-                self.plan
-                    .reservations
-                    .iter()
-                    .copied()
-                    .chain([block])
-                    .collect(),
-            );
+        let mut blocks = Vec::new();
+        for (range, place) in std::mem::take(&mut self.host_reserved) {
+            if place.is_ok() {
+                device.release_host(range)?;
+            }
+            let block = range.round_out(self.granularities.reservation);
+            blocks.push(block.ok_or(OutOfSpace(range))?);
         }
+        // No host range shares a block with device memory, so that these blocks are all new.
+        for block in merge(blocks) {
+            self.reserve_block(device, block)?;
+            self.plan.reservations.push(block);
+        }
+        self.plan.reservations = merge(std::mem::take(&mut self.plan.reservations));
+        self.host_refused = Some(reason);
         Ok(())
     }
+}
+
+/// What keeps a range from being reserved, for people.
+fn in_the_way(range: AddressRange, error: &DeviceError) -> String {
+    super::maps::occupant(range).unwrap_or_else(|| error.to_string())
 }
 
 /// Page-locking host memory has no limit of its own; this is more than any launch is known to use.

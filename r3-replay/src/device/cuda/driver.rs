@@ -395,18 +395,19 @@ impl Driver {
         call!(self, cuMemFree_v2(address), "cuMemFree of {address:#x}")
     }
 
-    /// Maps host memory at an address and makes it visible to the device there.
-    /// `range` is aligned to pages.
-    pub fn map_host(&self, range: AddressRange) -> Result<(), DeviceError> {
-        let len = range.len() as usize;
+    /// Takes addresses of this process, without memory. `range` is aligned to pages.
+    pub fn reserve_host(&self, range: AddressRange) -> Result<(), DeviceError> {
         let wanted = range.start() as *mut c_void;
         // SAFETY: MAP_FIXED_NOREPLACE replaces no existing mapping; the new one is anonymous.
         let got = unsafe {
             libc::mmap(
                 wanted,
-                len,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE,
+                range.len() as usize,
+                libc::PROT_NONE,
+                libc::MAP_PRIVATE
+                    | libc::MAP_ANONYMOUS
+                    | libc::MAP_NORESERVE
+                    | libc::MAP_FIXED_NOREPLACE,
                 -1,
                 0,
             )
@@ -419,25 +420,42 @@ impl Driver {
         }
         if got != wanted {
             // A kernel that does not know the flag takes the address as a hint.
-            self.unmap_pages(got, len);
+            // SAFETY: the mapping was just made, and nothing refers to it.
+            unsafe { libc::munmap(got, range.len() as usize) };
             return Err(DeviceError::AddressTaken {
                 wanted: range,
                 got: Some(got as u64),
             });
         }
-        let registered = call!(
-            self,
-            cuMemHostRegister_v2(wanted, len, HOST_REGISTER_DEVICEMAP),
-            "cuMemHostRegister of {range}"
-        );
-        if let Err(error) = registered {
-            self.unmap_pages(wanted, len);
-            return Err(error);
+        Ok(())
+    }
+
+    /// Undoes [`Self::reserve_host`].
+    pub fn release_host(&self, range: AddressRange) {
+        // SAFETY: a mapping of `reserve_host`, to which nothing in this process refers.
+        unsafe { libc::munmap(range.start() as *mut c_void, range.len() as usize) };
+    }
+
+    /// Makes reserved host addresses memory, visible to the device at the same address.
+    pub fn map_host(&self, range: AddressRange) -> Result<(), DeviceError> {
+        let (start, len) = (range.start() as *mut c_void, range.len() as usize);
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: changes a mapping of `reserve_host`, to which nothing in this process refers.
+        if unsafe { libc::mprotect(start, len, access) } != 0 {
+            return Err(DeviceError::Unsupported(format!(
+                "no host memory for {range}"
+            )));
         }
+        call!(
+            self,
+            cuMemHostRegister_v2(start, len, HOST_REGISTER_DEVICEMAP),
+            "cuMemHostRegister of {range}"
+        )
+        .inspect_err(|_| self.empty_host(range))?;
         let mut seen = 0;
         let result = call!(
             self,
-            cuMemHostGetDevicePointer_v2(&mut seen, wanted, 0),
+            cuMemHostGetDevicePointer_v2(&mut seen, start, 0),
             "cuMemHostGetDevicePointer of {range}"
         );
         match result {
@@ -451,7 +469,7 @@ impl Driver {
         }
     }
 
-    /// Undoes [`Self::map_host`].
+    /// Undoes [`Self::map_host`]; the addresses stay reserved.
     pub fn unmap_host(&self, range: AddressRange) -> Result<(), DeviceError> {
         let start = range.start() as *mut c_void;
         let result = call!(
@@ -459,13 +477,17 @@ impl Driver {
             cuMemHostUnregister(start),
             "cuMemHostUnregister of {range}"
         );
-        self.unmap_pages(start, range.len() as usize);
+        self.empty_host(range);
         result
     }
 
-    fn unmap_pages(&self, start: *mut c_void, len: usize) {
-        // SAFETY: the callers pass a mapping made by `map_host`, which nothing else refers to.
-        unsafe { libc::munmap(start, len) };
+    fn empty_host(&self, range: AddressRange) {
+        let (start, len) = (range.start() as *mut c_void, range.len() as usize);
+        // SAFETY: as in `map_host`. Should one fail, the memory merely stays.
+        unsafe {
+            libc::madvise(start, len, libc::MADV_DONTNEED);
+            libc::mprotect(start, len, libc::PROT_NONE);
+        }
     }
 
     /// Writes device memory, and waits until `bytes` may be reused.

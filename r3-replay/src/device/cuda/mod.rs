@@ -192,6 +192,15 @@ impl Device for CudaDevice {
         driver.unmap(range)
     }
 
+    fn reserve_host(&mut self, range: AddressRange) -> Result<(), DeviceError> {
+        self.driver.reserve_host(range)
+    }
+
+    fn release_host(&mut self, range: AddressRange) -> Result<(), DeviceError> {
+        self.driver.release_host(range);
+        Ok(())
+    }
+
     fn map_host(&mut self, range: AddressRange) -> Result<(), DeviceError> {
         self.ready()?.map_host(range)
     }
