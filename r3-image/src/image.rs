@@ -344,18 +344,25 @@ impl Image {
             .filter_map(|entry| Some((rank(entry)?, entry)))
             .collect();
         candidates.sort_by(|a, b| b.0.cmp(&a.0));
-        candidates.into_iter().find_map(|(_, entry)| {
+        let mut kernels = candidates.into_iter().filter_map(|(_, entry)| {
             let kernels = &self.contents(entry).kernels;
             let at = kernels
                 .binary_search_by(|kernel| kernel.name.as_str().cmp(name))
                 .ok()?;
-            kernels.get(at).cloned()
-        })
+            kernels.get(at)
+        });
+        let first = kernels.next()?;
+        if first.params_known {
+            return Some(first.clone());
+        }
+        // A damaged entry does not hide a layout that another one has.
+        let other = kernels.find(|kernel| kernel.params_known);
+        Some(other.unwrap_or(first).clone())
     }
 
-    /// The parameter layout of a kernel as (offset, size), in order.
+    /// The parameter layout of a kernel as (offset, size), in order, when it is known.
     pub fn kernel_layout(&self, name: &str) -> Option<Vec<(u32, u32)>> {
-        let kernel = self.kernel(name)?;
+        let kernel = self.kernel(name).filter(|kernel| kernel.params_known)?;
         Some(
             kernel
                 .params

@@ -20,8 +20,10 @@ pub struct Param {
 pub struct KernelInfo {
     /// Name as given to the driver (mangled).
     pub name: String,
-    /// Parameters in order.
+    /// Parameters in order. Empty, too, when they are not known.
     pub params: Vec<Param>,
+    /// `params` is what the code declares. `false` when that could not be understood.
+    pub params_known: bool,
     /// Registers per thread.
     pub registers: Option<u32>,
     /// Statically allocated shared memory per block, in bytes.
@@ -58,6 +60,7 @@ impl KernelInfo {
         Self {
             name,
             params: Vec::new(),
+            params_known: false,
             registers: None,
             static_shared: None,
             local_bytes: None,
@@ -77,11 +80,7 @@ impl KernelInfo {
 
     /// Length of the parameter buffer: the end of the last parameter, without padding.
     pub fn params_len(&self) -> u32 {
-        self.params
-            .iter()
-            .map(|p| p.offset.saturating_add(p.size))
-            .max()
-            .unwrap_or(0)
+        params_len(&self.params)
     }
 
     /// The kernel prints to the device's `printf` buffer.
@@ -140,6 +139,15 @@ pub struct Variable {
     pub space: Space,
     /// It has an initial value other than zeros.
     pub initialised: bool,
+}
+
+/// The end of the last parameter.
+pub(crate) fn params_len(params: &[Param]) -> u32 {
+    params
+        .iter()
+        .map(|p| p.offset.saturating_add(p.size))
+        .max()
+        .unwrap_or(0)
 }
 
 /// Names that compilers make up for strings and the like. The driver does not look them up.

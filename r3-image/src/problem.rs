@@ -45,6 +45,12 @@ pub enum ProblemKind {
         /// Its value.
         value: u64,
     },
+    /// Something that has to be there is not.
+    #[error("no {what}")]
+    Missing {
+        /// What.
+        what: &'static str,
+    },
     /// A code form, attribute or version that is not known here. It is kept as it is.
     #[error("unknown {what} {value:#x}")]
     Unknown {

@@ -1,36 +1,14 @@
-//! Real images: what is read from them, against snapshots and against what `cuobjdump` says.
+//! What is read from real images.
 
 #![allow(clippy::unwrap_used)]
 
+mod common;
+
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
 
+use common::{fixture, image, images};
 use r3_image::{CodeForm, Compression, Image, ImageKind, KernelInfo, ProblemKind, Space, ptx};
-
-fn fixture(name: &str) -> Vec<u8> {
-    std::fs::read(folder().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
-}
-
-fn image(name: &str) -> Image {
-    Image::from_vec(fixture(name))
-}
-
-fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures")
-}
-
-/// Names of the images with one of these endings, ascending.
-fn images(endings: &[&str]) -> Vec<String> {
-    let files = std::fs::read_dir(folder()).unwrap();
-    let mut names: Vec<_> = files
-        .map(|file| file.unwrap().file_name().into_string().unwrap())
-        .filter(|name| endings.iter().any(|ending| name.ends_with(ending)))
-        .collect();
-    names.sort();
-    assert!(names.len() > 10 / endings.len(), "images are missing");
-    names
-}
 
 /// What a person would want to see of an image, one fact a line.
 fn describe(image: &Image) -> String {
@@ -77,6 +55,7 @@ fn describe(image: &Image) -> String {
 }
 
 fn describe_kernel(out: &mut String, kernel: &KernelInfo) {
+    assert!(kernel.params_known, "{}", kernel.name);
     write!(out, "kernel {} from {:?}", kernel.name, kernel.from).unwrap();
     for param in &kernel.params {
         write!(out, " {}+{}", param.offset, param.size).unwrap();
@@ -119,113 +98,6 @@ fn describe_kernel(out: &mut String, kernel: &KernelInfo) {
 fn what_is_read_from_each_image_stays_the_same() {
     for name in images(&[".cubin", ".fatbin", ".ptx"]) {
         insta::assert_snapshot!(name.clone(), describe(&image(&name)));
-    }
-}
-
-/// One line of an oracle file: what `cuobjdump` prints, in a fixed form.
-fn oracle(name: &str) -> BTreeSet<String> {
-    let text = String::from_utf8(fixture(&format!("{name}.expected"))).unwrap();
-    let mut facts = BTreeSet::new();
-    let mut function = "";
-    for line in text.lines() {
-        let words: Vec<_> = line.split_whitespace().collect();
-        match words.as_slice() {
-            ["Function", name] => function = name.trim_end_matches(':'),
-            [reg, stack, shared, ..] if reg.starts_with("REG:") => {
-                facts.insert(format!("{function} {reg} {stack} {shared}"));
-            }
-            ["EXTERNS", kernel, names @ ..] => {
-                let mut names = names.to_vec();
-                names.sort();
-                facts.insert(format!("EXTERNS {kernel} {}", names.join(" ")));
-            }
-            ["PARAM" | "ELF" | "PTX", ..] => {
-                facts.insert(line.to_owned());
-            }
-            _ => {}
-        }
-    }
-    facts
-}
-
-#[test]
-fn cuobjdump_says_the_same_of_kernels_and_entries() {
-    for name in images(&[".cubin", ".fatbin"]) {
-        let image = image(&name);
-        let mut found = BTreeSet::new();
-        let mut kernels = BTreeSet::new();
-        for entry in image.entries() {
-            let payload = entry.payload().unwrap();
-            let suffix = entry.arch_suffix.map(String::from).unwrap_or_default();
-            match entry.form {
-                CodeForm::Ptx => _ = found.insert(format!("PTX sm_{}{suffix}", entry.sm)),
-                CodeForm::Cubin => _ = found.insert(format!("ELF sm_{}{suffix}", entry.sm)),
-                // cuobjdump lists none.
-                _ => continue,
-            }
-            let part = Image::parse(&payload);
-            for kernel in part
-                .kernel_names()
-                .iter()
-                .map(|name| part.kernel(name).unwrap())
-            {
-                if kernel.from == CodeForm::Cubin {
-                    facts_of(&kernel, entry.sm, &oracle(&name), &mut found);
-                }
-                kernels.insert(kernel.name);
-            }
-        }
-        // Functions that are no kernels, and the two names that it has for one family of GPUs.
-        let oracle: BTreeSet<_> = oracle(&name)
-            .into_iter()
-            .filter(|fact| {
-                let mut words = fact.split(' ');
-                let first = words.next().unwrap();
-                let subject = if matches!(first, "PARAM" | "EXTERNS") {
-                    words.next()
-                } else {
-                    Some(first)
-                };
-                matches!(first, "ELF" | "PTX") || kernels.contains(subject.unwrap())
-            })
-            .map(|fact| {
-                if fact == "ELF sm_100" && name.starts_with("suffixes") {
-                    "ELF sm_100f".into()
-                } else {
-                    fact
-                }
-            })
-            .collect();
-        assert_eq!(found, oracle, "{name}");
-    }
-}
-
-/// The facts of a kernel as `cuobjdump` writes them.
-fn facts_of(kernel: &KernelInfo, sm: u32, oracle: &BTreeSet<String>, facts: &mut BTreeSet<String>) {
-    let name = &kernel.name;
-    let registers = kernel.registers.unwrap();
-    let stack = kernel.local_bytes.unwrap();
-    let shared = kernel.static_shared.unwrap();
-    // It counts the KiB that the system reserves from sm_90 on, in modules that use shared memory.
-    let with_reserved = format!(
-        "{name} REG:{registers} STACK:{stack} SHARED:{}",
-        shared + 1024
-    );
-    if sm >= 90 && (shared > 0 || oracle.contains(&with_reserved)) {
-        facts.insert(with_reserved);
-    } else {
-        facts.insert(format!(
-            "{name} REG:{registers} STACK:{stack} SHARED:{shared}"
-        ));
-    }
-    for (ordinal, param) in kernel.params.iter().enumerate() {
-        facts.insert(format!(
-            "PARAM {name} {ordinal:#x} {:#x} {:#x}",
-            param.offset, param.size
-        ));
-    }
-    if !kernel.externs.is_empty() {
-        facts.insert(format!("EXTERNS {name} {}", kernel.externs.join(" ")));
     }
 }
 
@@ -452,6 +324,37 @@ fn an_unknown_attribute_is_reported_and_the_rest_is_read() {
         }
     );
     assert_eq!(image.kernel("saxpy").unwrap().params.len(), 4);
+}
+
+#[test]
+fn parameters_that_are_not_complete_are_not_listed() {
+    let whole = fixture("saxpy-13.0-sm_90a.cubin");
+    // EIATTR_KPARAM_INFO of ordinal 3, the first of four: format 4, number 0x17, 12 bytes.
+    let at = whole
+        .windows(4)
+        .position(|w| w == [4, 0x17, 12, 0])
+        .unwrap();
+    let with = |offset: usize, byte: u8| {
+        let mut bytes = whole.clone();
+        bytes[at + offset] = byte;
+        Image::from_vec(bytes)
+    };
+    let cases = [
+        (with(8, 5), "number of parameters is 0x4"),
+        (with(10, 24), "length of all parameters is 0x18"),
+        (with(0, 9), "unknown format of an attribute 0x9"),
+        (with(3, 0xFF), "attribute is cut off"),
+    ];
+    for (image, expected) in cases {
+        let problems: Vec<_> = image.check().iter().map(ToString::to_string).collect();
+        let [problem] = problems.as_slice() else {
+            panic!("{expected}: {problems:?}")
+        };
+        assert!(problem.contains(expected), "{problem}");
+        assert!(!image.kernel("saxpy").unwrap().params_known);
+        assert_eq!(image.kernel_layout("saxpy"), None);
+        assert_eq!(image.kernel("saxpy").unwrap().registers, Some(10));
+    }
 }
 
 #[test]

@@ -14,9 +14,9 @@ use object::read::elf::{FileHeader, SectionHeader};
 
 use crate::bytes::{u16_at, u32_at};
 use crate::image::{CodeForm, Contents};
-use crate::kernel::{KernelInfo, Param, threads};
+use crate::kernel::{KernelInfo, Param, params_len, threads};
 use crate::problem::{ProblemKind, Problems};
-use info::{Record, Records, Stop, Value, attribute};
+use info::{ParamRecord, Record, Records, Stop, Value, attribute};
 use symbols::{Names, Sections, Symbols};
 
 type Elf = FileHeader64<LE>;
@@ -104,8 +104,12 @@ fn read_elf(bytes: &[u8], contents: &mut Contents, problems: &mut Problems) -> o
         kernel.static_shared = Some(static_shared(part.shared, sm));
         kernel.const_bytes = Some(found.constants);
         let place = format!(".nv.info.{}", kernel.name);
-        let info = records(&place, part.info, problems);
-        fill(&mut kernel, &place, info, &symbols, problems);
+        if let Some(info) = part.info {
+            fill(&mut kernel, &place, info, &symbols, problems);
+        } else {
+            let what = "section of a kernel's attributes";
+            problems.add(place, ProblemKind::Missing { what });
+        }
         contents.kernels.push(kernel);
     }
     contents.variables = symbols.variables(&sections, names, bytes);
@@ -215,7 +219,8 @@ struct FunctionNumbers {
 impl FunctionNumbers {
     fn read(module_info: Option<&[u8]>, problems: &mut Problems) -> FunctionNumbers {
         let mut numbers = FunctionNumbers::default();
-        for record in records(".nv.info", module_info, problems) {
+        let (records, _) = records(".nv.info", module_info.unwrap_or_default(), problems);
+        for record in records {
             let Value::Bytes(bytes) = record.value else {
                 continue;
             };
@@ -236,56 +241,59 @@ impl FunctionNumbers {
     }
 }
 
-/// All records of a section; what cuts them off is a problem.
-fn records<'a>(place: &str, section: Option<&'a [u8]>, problems: &mut Problems) -> Vec<Record<'a>> {
+/// The records of a section, and whether these are all; what cuts them off is a problem.
+fn records<'a>(place: &str, section: &'a [u8], problems: &mut Problems) -> (Vec<Record<'a>>, bool) {
     let mut records = Vec::new();
-    for record in Records(section.unwrap_or_default()) {
-        match record {
+    let mut complete = true;
+    for record in Records(section) {
+        let kind = match record {
             Ok(record) => {
-                if record.attribute > attribute::LAST_KNOWN {
-                    let value = record.attribute.into();
-                    problems.add(
-                        place,
-                        ProblemKind::Unknown {
-                            what: "attribute",
-                            value,
-                        },
-                    );
-                }
                 records.push(record);
+                if record.attribute <= attribute::LAST_KNOWN {
+                    continue;
+                }
+                let value = record.attribute.into();
+                ProblemKind::Unknown {
+                    what: "attribute",
+                    value,
+                }
             }
-            Err(Stop::UnknownFormat(format)) => {
-                let kind = ProblemKind::Unknown {
-                    what: "format of an attribute",
-                    value: format.into(),
-                };
-                problems.add(place, kind);
+            Err(stop) => {
+                complete = false;
+                match stop {
+                    Stop::UnknownFormat(format) => {
+                        let value = format.into();
+                        ProblemKind::Unknown {
+                            what: "format of an attribute",
+                            value,
+                        }
+                    }
+                    Stop::Truncated { needed, present } => {
+                        let (needed, present) = (needed as u64, present as u64);
+                        ProblemKind::Truncated {
+                            what: "attribute",
+                            needed,
+                            present,
+                        }
+                    }
+                }
             }
-            Err(Stop::Truncated { needed, present }) => {
-                let (needed, present) = (needed as u64, present as u64);
-                problems.add(
-                    place,
-                    ProblemKind::Truncated {
-                        what: "attribute",
-                        needed,
-                        present,
-                    },
-                );
-            }
-        }
+        };
+        problems.add(place, kind);
     }
-    records
+    (records, complete)
 }
 
 fn fill(
     kernel: &mut KernelInfo,
     place: &str,
-    records: Vec<Record<'_>>,
+    info: &[u8],
     symbols: &Symbols<'_>,
     problems: &mut Problems,
 ) {
+    let (records, complete) = records(place, info, problems);
     let mut params = BTreeMap::new();
-    let mut declared_len: Option<u32> = None;
+    let mut declared_len = None;
     for Record { attribute, value } in records {
         match (attribute, value) {
             (attribute::KPARAM_INFO, Value::Bytes(bytes)) => {
@@ -316,40 +324,44 @@ fn fill(
             _ => {}
         }
     }
-    let ordinals = params.keys().copied();
-    if ordinals
-        .enumerate()
-        .any(|(index, ordinal)| index != usize::from(ordinal))
-    {
-        let value = params.len() as u64;
-        problems.add(
-            place,
-            ProblemKind::BadValue {
-                what: "number of parameters",
-                value,
-            },
-        );
-    }
-    kernel.params = params
-        .into_values()
-        .map(|p| Param {
-            offset: p.offset.into(),
-            size: p.size.into(),
-        })
-        .collect();
-    if let Some(len) = declared_len
-        && len != kernel.params_len()
-    {
-        let value = len.into();
-        problems.add(
-            place,
-            ProblemKind::BadValue {
-                what: "length of all parameters",
-                value,
-            },
-        );
-    }
+    let params = layout(params, declared_len).map_err(|kind| problems.add(place, kind));
+    kernel.params_known = complete && params.is_ok();
+    kernel.params = params.unwrap_or_default();
     kernel.externs.sort_unstable();
     kernel.externs.dedup();
     kernel.max_threads = kernel.required_block.or(kernel.max_block).map(threads);
+}
+
+/// The layout, when the parameters are complete and end where the total says.
+fn layout(
+    params: BTreeMap<u16, ParamRecord>,
+    declared_len: Option<u32>,
+) -> Result<Vec<Param>, ProblemKind> {
+    if params
+        .keys()
+        .enumerate()
+        .any(|(index, &ordinal)| index != usize::from(ordinal))
+    {
+        let value = params.len() as u64;
+        return Err(ProblemKind::BadValue {
+            what: "number of parameters",
+            value,
+        });
+    }
+    let params = params.into_values();
+    let params = params.map(|p| Param {
+        offset: p.offset.into(),
+        size: p.size.into(),
+    });
+    let params: Vec<_> = params.collect();
+    match declared_len {
+        Some(len) if len != params_len(&params) => {
+            let value = len.into();
+            Err(ProblemKind::BadValue {
+                what: "length of all parameters",
+                value,
+            })
+        }
+        _ => Ok(params),
+    }
 }

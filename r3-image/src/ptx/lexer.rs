@@ -161,6 +161,16 @@ impl<'a> Lexer<'a> {
         found
     }
 
+    /// Takes the next token if it is an integer.
+    pub(crate) fn number(&mut self) -> Option<u64> {
+        let mut ahead = self.clone();
+        let Some(Token::Number(literal)) = ahead.next() else {
+            return None;
+        };
+        *self = ahead;
+        integer(literal)
+    }
+
     /// Behind an opening bracket: skips to behind the matching closing one. `false` when the text
     /// ends first. Braces, parentheses and brackets are each counted on their own.
     pub(crate) fn skip_block(&mut self, open: u8, close: u8) -> bool {
@@ -193,7 +203,7 @@ impl<'a> Lexer<'a> {
 }
 
 /// An integer literal: decimal, `0x`, `0b` or octal, with an optional `U`.
-pub(crate) fn integer(literal: &[u8]) -> Option<u64> {
+fn integer(literal: &[u8]) -> Option<u64> {
     let text = std::str::from_utf8(literal).ok()?;
     let text = text.strip_suffix(['U', 'u']).unwrap_or(text);
     let (digits, radix) = match text.as_bytes() {

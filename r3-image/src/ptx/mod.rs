@@ -4,6 +4,7 @@
 //! the names of the functions they call.
 
 mod calls;
+mod declarator;
 mod lexer;
 mod scan;
 
@@ -36,8 +37,10 @@ pub struct PtxModule {
 pub struct PtxEntry {
     /// Name.
     pub name: String,
-    /// Parameters in order.
+    /// Parameters in order. Empty, too, when they are not known.
     pub params: Vec<PtxParam>,
+    /// `params` is what the text declares. `false` when one of them could not be understood.
+    pub params_known: bool,
     /// `.maxntid`; dimensions that are not given are 1.
     pub max_block: Option<[u32; 3]>,
     /// `.reqntid`; dimensions that are not given are 1.
@@ -179,6 +182,7 @@ fn kernel(entry: PtxEntry) -> KernelInfo {
             size: p.size,
         })
         .collect();
+    kernel.params_known = entry.params_known;
     kernel.max_threads = entry.required_block.or(entry.max_block).map(threads);
     kernel.required_block = entry.required_block;
     kernel.max_block = entry.max_block;

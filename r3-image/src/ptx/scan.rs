@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::lexer::{Lexer, Token, integer};
-use super::{PtrSpace, PtxEntry, PtxModule, PtxParam, PtxVariable, calls};
+use super::declarator::Declarator;
+use super::lexer::{Lexer, Token};
+use super::{PtxEntry, PtxModule, PtxParam, PtxVariable, calls};
 use crate::kernel::Space;
 use crate::problem::{ProblemKind, Problems};
 
@@ -80,47 +81,6 @@ struct Scanner<'a> {
     problems: Problems,
 }
 
-/// A type with what stands around it: `.align 8 .v2 .f32 name[3][4]`.
-#[derive(Default)]
-struct Declarator<'a> {
-    name: &'a [u8],
-    ty: &'a [u8],
-    vector: u64,
-    align: Option<u64>,
-    managed: bool,
-    ptr: Option<PtrSpace>,
-    pointee_align: Option<u64>,
-    /// Product of the array lengths, 0 with an empty one; `None` when it is not known.
-    count: Option<u64>,
-}
-
-impl Declarator<'_> {
-    fn size(&self) -> Option<u64> {
-        element_size(self.ty)?
-            .checked_mul(self.vector)?
-            .checked_mul(self.count?)
-    }
-
-    fn alignment(&self) -> u64 {
-        let natural = element_size(self.ty)
-            .unwrap_or(1)
-            .saturating_mul(self.vector);
-        self.align.unwrap_or(natural).max(1)
-    }
-}
-
-fn element_size(ty: &[u8]) -> Option<u64> {
-    Some(match ty {
-        b"b8" | b"u8" | b"s8" => 1,
-        b"b16" | b"u16" | b"s16" | b"f16" | b"bf16" => 2,
-        b"b32" | b"u32" | b"s32" | b"f32" | b"f16x2" | b"bf16x2" | b"tf32" => 4,
-        b"b64" | b"u64" | b"s64" | b"f64" | b"f32x2" => 8,
-        b"texref" | b"samplerref" | b"surfref" => 8,
-        b"b128" | b"u128" | b"s128" => 16,
-        _ => return None,
-    })
-}
-
 impl<'a> Scanner<'a> {
     fn problem(&mut self, at: usize, message: impl Into<String>) {
         if !self.problems.full() {
@@ -158,7 +118,7 @@ impl<'a> Scanner<'a> {
                 b"version" => self.module.version = version(&mut self.lexer),
                 b"target" => self.module.target = target(&mut self.lexer),
                 b"address_size" => {
-                    if let Some(size) = self.number() {
+                    if let Some(size) = self.lexer.number() {
                         self.module.address_size = u32::try_from(size).unwrap_or(0);
                     }
                 }
@@ -223,14 +183,6 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    fn number(&mut self) -> Option<u64> {
-        let Some(Token::Number(literal)) = self.lexer.peek() else {
-            return None;
-        };
-        self.lexer.next();
-        integer(literal)
-    }
-
     /// One to three numbers; those that are not given are 1.
     fn dims(&mut self) -> Option<[u32; 3]> {
         let mut dims = [1; 3];
@@ -238,13 +190,13 @@ impl<'a> Scanner<'a> {
             if index > 0 && !self.lexer.take(b',') {
                 break;
             }
-            *dim = u32::try_from(self.number()?).ok()?;
+            *dim = u32::try_from(self.lexer.number()?).ok()?;
         }
         Some(dims)
     }
 
     fn number_u32(&mut self) -> Option<u32> {
-        self.number().and_then(|n| u32::try_from(n).ok())
+        self.lexer.number().and_then(|n| u32::try_from(n).ok())
     }
 
     fn entry(&mut self, linkage: Linkage) {
@@ -258,9 +210,13 @@ impl<'a> Scanner<'a> {
             visible: linkage.visible,
             ..PtxEntry::default()
         };
-        if self.lexer.take(b'(') {
-            self.params(&mut entry);
-        }
+        let params = if self.lexer.take(b'(') {
+            self.params()
+        } else {
+            Some(Vec::new())
+        };
+        entry.params_known = params.is_some();
+        entry.params = params.unwrap_or_default();
         if let Some(body) = self.function_tail(Some(&mut entry)) {
             self.calls
                 .entry(name)
@@ -341,118 +297,39 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Behind `(`: `.param` declarations up to `)`.
-    fn params(&mut self, entry: &mut PtxEntry) {
-        let mut end = 0u64;
+    /// Behind `(`: `.param` declarations up to `)`. `None` when one is not understood: the offsets
+    /// of those behind it would be wrong.
+    fn params(&mut self) -> Option<Vec<PtxParam>> {
+        let mut params = Vec::new();
+        let mut end = 0;
         loop {
             let start = self.lexer.at();
             match self.lexer.next() {
-                None => return self.problem(start, "the text ends inside a parameter list"),
-                Some(Token::Punct(b')')) => return,
+                Some(Token::Punct(b')')) => return Some(params),
                 Some(Token::Dot(b"param")) => {
-                    let declarator = self.declarator(Declarator {
-                        vector: 1,
-                        ..Declarator::default()
-                    });
-                    let align = declarator.alignment();
-                    let size = declarator.size();
-                    let place = end.checked_next_multiple_of(align).and_then(|offset| {
-                        end = offset.checked_add(size?)?;
-                        u32::try_from(end).ok()?;
-                        Some((u32::try_from(offset).ok()?, u32::try_from(size?).ok()?))
-                    });
-                    let Some((offset, size)) = place else {
+                    let param = param(&mut self.lexer, end);
+                    if let Some(param) = param {
+                        end = u64::from(param.offset) + u64::from(param.size);
+                        params.push(param);
+                    } else {
                         self.problem(start, "a parameter whose size is not known");
-                        // Offsets behind it would be wrong.
-                        entry.params.clear();
                         self.lexer.skip_block(b'(', b')');
-                        return;
-                    };
-                    entry.params.push(PtxParam {
-                        name: string(declarator.name),
-                        offset,
-                        size,
-                        align: u32::try_from(align).unwrap_or(u32::MAX),
-                        ty: string(declarator.ty),
-                        ptr_space: declarator.ptr,
-                        pointee_align: declarator.pointee_align.and_then(|a| u32::try_from(a).ok()),
-                    });
+                        return None;
+                    }
                 }
                 Some(_) => {}
+                None => {
+                    self.problem(start, "the text ends inside a parameter list");
+                    return None;
+                }
             }
         }
-    }
-
-    /// Modifiers, type, name and array lengths. Stops in front of `,`, `)`, `=` or `;`.
-    fn declarator(&mut self, mut found: Declarator<'a>) -> Declarator<'a> {
-        found.count = Some(1);
-        while let Some(token) = self.lexer.peek() {
-            match token {
-                Token::Punct(b',' | b')' | b'=' | b';' | b'{' | b'}') => break,
-                _ => _ = self.lexer.next(),
-            }
-            match token {
-                Token::Dot(b"align") => {
-                    let align = self.number().filter(|align| align.is_power_of_two());
-                    if found.ptr.is_some() {
-                        found.pointee_align = align;
-                    } else {
-                        found.align = align;
-                    }
-                }
-                Token::Dot(b"attribute") if self.lexer.take(b'(') => {
-                    found.managed |= self.attributes();
-                }
-                Token::Dot(b"ptr") => found.ptr = Some(PtrSpace::Generic),
-                Token::Dot(b"global") if found.ptr.is_some() => found.ptr = Some(PtrSpace::Global),
-                Token::Dot(b"const") if found.ptr.is_some() => found.ptr = Some(PtrSpace::Const),
-                Token::Dot(b"shared") if found.ptr.is_some() => found.ptr = Some(PtrSpace::Shared),
-                Token::Dot(b"local") if found.ptr.is_some() => found.ptr = Some(PtrSpace::Local),
-                Token::Dot(b"v2") => found.vector = 2,
-                Token::Dot(b"v4") => found.vector = 4,
-                Token::Dot(b"v8") => found.vector = 8,
-                Token::Dot(word) if element_size(word).is_some() => found.ty = word,
-                Token::Name(name) => found.name = name,
-                Token::Punct(b'[') => {
-                    let length = match self.lexer.peek() {
-                        Some(Token::Punct(b']')) => Some(0),
-                        _ => self.number(),
-                    };
-                    if !self.lexer.take(b']') {
-                        // An expression.
-                        self.lexer.skip_block(b'[', b']');
-                        found.count = None;
-                    }
-                    found.count = found.count.and_then(|count| count.checked_mul(length?));
-                }
-                _ => {}
-            }
-        }
-        found
-    }
-
-    /// Behind `.attribute(`: whether `.managed` is among the attributes.
-    fn attributes(&mut self) -> bool {
-        let mut managed = false;
-        let mut depth = 1u64;
-        while depth > 0 {
-            match self.lexer.next() {
-                None => break,
-                Some(Token::Punct(b'(')) => depth += 1,
-                Some(Token::Punct(b')')) => depth -= 1,
-                Some(token) => managed |= token == Token::Dot(b"managed"),
-            }
-        }
-        managed
     }
 
     /// Behind `.global` or `.const`: declarators up to `;`.
     fn variables(&mut self, space: Space, linkage: Linkage) {
         let start = self.lexer.at();
-        let mut found = self.declarator(Declarator {
-            vector: 1,
-            ..Declarator::default()
-        });
+        let mut found = Declarator::read(&mut self.lexer);
         loop {
             let initialised = self.lexer.take(b'=') && self.initialiser();
             if found.name.is_empty() || found.ty.is_empty() {
@@ -473,7 +350,7 @@ impl<'a> Scanner<'a> {
                 external: linkage.external,
             });
             if self.lexer.take(b',') {
-                found = self.declarator(Declarator { name: b"", ..found });
+                found = found.next(&mut self.lexer);
             } else {
                 let at = self.lexer.at();
                 if !self.lexer.take(b';') {
@@ -523,6 +400,24 @@ impl<'a> Scanner<'a> {
         self.module.problems = self.problems.into_vec();
         self.module
     }
+}
+
+/// Behind `.param`: one parameter, at or behind offset `end`.
+fn param(lexer: &mut Lexer<'_>, end: u64) -> Option<PtxParam> {
+    let found = Declarator::read(lexer);
+    let align = found.alignment();
+    let size = u32::try_from(found.size()?).ok()?;
+    let offset = u32::try_from(end.checked_next_multiple_of(align)?).ok()?;
+    offset.checked_add(size)?;
+    Some(PtxParam {
+        name: string(found.name),
+        offset,
+        size,
+        align: u32::try_from(align).ok()?,
+        ty: string(found.ty),
+        ptr_space: found.ptr,
+        pointee_align: found.pointee_align.and_then(|a| u32::try_from(a).ok()),
+    })
 }
 
 /// Bodies are only searched for calls when there are external functions that they could reach.

@@ -11,6 +11,7 @@ fn entry(body: &str) -> PtxEntry {
     let module = scan(body);
     assert_eq!(module.problems, []);
     let [entry] = <[PtxEntry; 1]>::try_from(module.entries).unwrap();
+    assert!(entry.params_known);
     entry
 }
 
@@ -231,10 +232,12 @@ fn a_parameter_of_unknown_size_leaves_no_wrong_layout() {
     let module = scan(".visible .entry f(.param .u64 p, .param .e9m9 q, .param .u32 r) { ret; }");
     assert_eq!(module.problems.len(), 1);
     assert_eq!(module.entries[0].params, []);
+    assert!(!module.entries[0].params_known);
 
     let module = scan(".visible .entry f(.param .b8 p[4294967295][4294967295][8]) { ret; }");
     assert_eq!(module.problems.len(), 1);
     assert_eq!(module.entries[0].params, []);
+    assert!(!module.entries[0].params_known);
 }
 
 #[test]
