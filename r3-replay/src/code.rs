@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use r3_image::{CodeForm, CodeFormSummary, Image, ImageKind};
+use r3_image::{CodeForm, CodeFormSummary, Entry, Image};
 
 /// Which code form to run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -147,79 +147,91 @@ fn as_recorded(image: &Image, kernel: &str, sm: u32) -> Result<Code, CodeError> 
                 continue;
             };
             let container = Image::parse(bytes);
-            if container.kernel_for(kernel, sm).is_some() {
+            if container.kernel(kernel).is_some() {
                 return Ok(Code {
                     part: Some(part),
-                    ..as_recorded(&container, kernel, sm)?
+                    ..whole(&container, kernel, sm)?
                 });
             }
         }
     }
-    let whole = |form, note| Code {
+    whole(image, kernel, sm)
+}
+
+/// An image as it is, when some code in it runs.
+fn whole(image: &Image, kernel: &str, sm: u32) -> Result<Code, CodeError> {
+    let code = |form, note| Code {
         bytes: image.bytes().to_vec(),
         part: None,
         form,
         note,
     };
-    match image.kernel_for(kernel, sm).map(|info| info.from) {
-        Some(CodeForm::Cubin) => {
-            let best = best_arch(image, CodeForm::Cubin, sm);
-            Ok(whole(Form::Sass(best), None))
-        }
-        Some(_) => {
-            let ptx = best_arch(image, CodeForm::Ptx, sm);
-            let forms = image.code_forms();
-            let note = forms.iter().any(|f| f.form == CodeForm::Cubin).then(|| {
-                format!(
-                    "the image has no machine code for {} ({}): the driver compiles its PTX, so \
-                     other instructions run than those that were recorded",
-                    sm_name(sm),
-                    spell_forms(&forms)
-                )
-            });
-            Ok(whole(Form::Ptx(ptx), note))
-        }
-        None if image.kernel(kernel).is_some() || nothing_runs(image, sm) => {
-            Err(CodeError::NothingRuns {
-                kernel: kernel.to_owned(),
-                sm,
-                forms: spell_forms(&image.code_forms()),
-            })
-        }
-        None => Ok(whole(
-            Form::Unknown,
-            Some(
-                "the image could not be searched for the kernel; the driver decides what runs"
-                    .into(),
-            ),
-        )),
+    let forms = || spell_forms(&image.code_forms());
+    if let Some(entry) = best(image, kernel, sm, CodeForm::Cubin) {
+        return Ok(code(Form::Sass(entry.sm), None));
+    }
+    if let Some(entry) = best(image, kernel, sm, CodeForm::Ptx) {
+        let note = image.entries().iter().any(|e| e.form == CodeForm::Cubin).then(|| {
+            format!(
+                "the image has no machine code for {} ({}): the driver compiles its PTX, so other \
+                 instructions run than those that were recorded",
+                sm_name(sm),
+                forms()
+            )
+        });
+        return Ok(code(Form::Ptx(entry.sm), note));
+    }
+    // A kernel that is nowhere may be the fault of the search.
+    let known = image.kernel(kernel).is_some();
+    let entries = image.entries();
+    let none_runs = !entries.is_empty() && !entries.iter().any(|entry| runs(entry, sm));
+    if known || none_runs {
+        return Err(CodeError::NothingRuns {
+            kernel: kernel.to_owned(),
+            sm,
+            forms: forms(),
+        });
+    }
+    Ok(code(
+        Form::Unknown,
+        Some("the image could not be searched for the kernel; the driver decides what runs".into()),
+    ))
+}
+
+/// Whether a device of an architecture runs an entry. Machine code runs within a major
+/// architecture, from its minor one up; code for `sm_90a` on 9.0 only; code for `sm_100f` within its
+/// family. PTX runs on all later architectures. An architecture of 0 is not known.
+fn runs(entry: &Entry, device: u32) -> bool {
+    let same_major = entry.sm / 10 == device / 10 && entry.sm <= device;
+    match (entry.form, entry.arch_suffix) {
+        _ if entry.sm == 0 => true,
+        (_, Some('a')) => entry.sm == device,
+        (_, Some('f')) | (CodeForm::Cubin, _) => same_major,
+        _ => entry.sm <= device,
     }
 }
 
-fn nothing_runs(image: &Image, sm: u32) -> bool {
-    image.kind() != ImageKind::Unknown
-        && !image.entries().is_empty()
-        && !image.entries().iter().any(|entry| match entry.form {
-            CodeForm::Cubin => runs(entry.sm, sm),
-            CodeForm::Ptx | CodeForm::LtoIr => entry.sm <= sm,
-            CodeForm::Other(_) => true,
+/// The entry of a form with the highest architecture that runs and has the kernel.
+fn best<'i>(image: &'i Image, kernel: &str, sm: u32, form: CodeForm) -> Option<&'i Entry> {
+    candidates(image, sm, form)
+        .map(|(_, entry)| entry)
+        .find(|entry| {
+            entry
+                .payload()
+                .is_ok_and(|bytes| Image::parse(&bytes).kernel(kernel).is_some())
         })
 }
 
-/// Machine code runs within a major architecture, from its minor one up. An architecture of 0 is
-/// not known.
-fn runs(code: u32, device: u32) -> bool {
-    code == 0 || (code / 10 == device / 10 && code <= device)
-}
-
-fn best_arch(image: &Image, form: CodeForm, sm: u32) -> u32 {
-    image
+/// Entries of a form that run, the highest architecture first.
+fn candidates(image: &Image, sm: u32, form: CodeForm) -> impl Iterator<Item = (usize, &Entry)> {
+    let mut entries: Vec<_> = image
         .entries()
         .iter()
-        .filter(|e| e.form == form && e.sm <= sm && (form == CodeForm::Ptx || runs(e.sm, sm)))
-        .map(|e| e.sm)
-        .max()
-        .unwrap_or(sm)
+        .enumerate()
+        .filter(|(_, entry)| entry.form == form && runs(entry, sm))
+        .collect();
+    entries.sort_by_key(|(_, entry)| std::cmp::Reverse((entry.sm, entry.arch_suffix)));
+    entries.into_iter()
 }
 
 /// The best single entry of a form that has the kernel.
@@ -229,22 +241,8 @@ fn extract(
     sm: u32,
     form: CodeForm,
 ) -> Result<Option<Code>, CodeError> {
-    let mut entries: Vec<_> = image
-        .entries()
-        .iter()
-        .enumerate()
-        .filter(|(_, e)| e.form == form)
-        .filter(|(_, e)| {
-            if form == CodeForm::Cubin {
-                runs(e.sm, sm)
-            } else {
-                e.sm <= sm
-            }
-        })
-        .collect();
-    entries.sort_by_key(|(_, e)| std::cmp::Reverse(e.sm));
     let mut damaged = None;
-    for (part, entry) in entries {
+    for (part, entry) in candidates(image, sm, form) {
         let bytes = match entry.payload() {
             Ok(bytes) => bytes.into_owned(),
             Err(error) => {
@@ -300,5 +298,110 @@ pub fn spell_forms(forms: &[CodeFormSummary]) -> String {
         "no code that is understood".to_owned()
     } else {
         parts.join("; ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOPPER: (i32, i32) = (9, 0);
+    const AMPERE: (i32, i32) = (8, 6);
+    const BLACKWELL: (i32, i32) = (10, 0);
+
+    fn image(name: &str) -> Image {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../r3-image/tests/fixtures/");
+        Image::from_vec(std::fs::read(format!("{folder}{name}")).unwrap())
+    }
+
+    fn chosen(image: &Image, device: (i32, i32), mode: CodeMode) -> Result<(Form, bool), String> {
+        choose(image, "saxpy", device, mode)
+            .map(|code| (code.form, code.note.is_some()))
+            .map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn machine_code_of_the_device_runs_without_a_word() {
+        // SASS for sm_80 and sm_90, PTX for sm_90.
+        let fatbin = image("default.fatbin");
+        assert_eq!(
+            chosen(&fatbin, HOPPER, CodeMode::Auto),
+            Ok((Form::Sass(90), false))
+        );
+        assert_eq!(
+            chosen(&fatbin, AMPERE, CodeMode::Auto),
+            Ok((Form::Sass(80), false))
+        );
+        assert_eq!(
+            chosen(&fatbin, HOPPER, CodeMode::Ptx),
+            Ok((Form::Ptx(90), false))
+        );
+        let code = choose(&fatbin, "saxpy", HOPPER, CodeMode::Auto).unwrap();
+        assert_eq!(code.bytes, fatbin.bytes(), "the image as it was recorded");
+    }
+
+    #[test]
+    fn a_later_device_gets_ptx_and_is_told() {
+        let fatbin = image("default.fatbin");
+        assert_eq!(
+            chosen(&fatbin, BLACKWELL, CodeMode::Auto),
+            Ok((Form::Ptx(90), true))
+        );
+        let error = chosen(&fatbin, BLACKWELL, CodeMode::Sass).unwrap_err();
+        assert_eq!(
+            error,
+            "--code sass: the image has no machine code of kernel saxpy for sm_100: it has \
+             SASS sm_80, sm_90; PTX compute_90"
+        );
+    }
+
+    #[test]
+    fn an_earlier_device_gets_an_error_that_lists_what_there_is() {
+        let fatbin = image("default.fatbin");
+        let error = chosen(&fatbin, (7, 5), CodeMode::Auto).unwrap_err();
+        assert!(
+            error.contains("runs on sm_75: it has SASS sm_80, sm_90; PTX compute_90"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_cubin_runs_on_its_own_architecture_only() {
+        let cubin = image("saxpy-13.0-sm_90a.cubin");
+        assert_eq!(
+            chosen(&cubin, HOPPER, CodeMode::Auto),
+            Ok((Form::Sass(90), false))
+        );
+        assert!(chosen(&cubin, BLACKWELL, CodeMode::Auto).is_err());
+        let cubin = image("saxpy-13.0-sm_100a.cubin");
+        assert_eq!(
+            chosen(&cubin, BLACKWELL, CodeMode::Auto),
+            Ok((Form::Sass(100), false))
+        );
+        assert!(
+            chosen(&cubin, (10, 3), CodeMode::Auto).is_err(),
+            "sm_100a is for 10.0 alone"
+        );
+    }
+
+    #[test]
+    fn of_several_containers_the_one_with_the_kernel_is_loaded() {
+        let fatbin = image("containers.fatbin");
+        let code = |kernel| choose(&fatbin, kernel, HOPPER, CodeMode::Auto).unwrap();
+        let (first, second) = (code("shift"), code("other"));
+        assert_ne!(first.part, second.part);
+        for code in [&first, &second] {
+            assert_eq!(code.form, Form::Sass(90));
+            let range = fatbin.containers()[code.part.unwrap()].clone();
+            assert_eq!(code.bytes, fatbin.bytes()[range]);
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_searched_is_left_to_the_driver_and_told() {
+        let image = Image::parse(b"something else");
+        let code = choose(&image, "saxpy", HOPPER, CodeMode::Auto).unwrap();
+        assert_eq!(code.form, Form::Unknown);
+        assert!(code.note.unwrap().contains("the driver decides"));
     }
 }

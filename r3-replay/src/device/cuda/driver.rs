@@ -10,9 +10,10 @@ use std::ptr;
 
 use super::table::{
     ATTRIBUTE_COOPERATIVE, DevicePtr, ERROR_NOT_FOUND, EntryPoints, GRANULARITY_MINIMUM,
-    HOST_REGISTER_DEVICEMAP, Handle, MEM_ACCESS_READWRITE, MEM_ALLOCATION_PINNED,
-    MEM_LOCATION_DEVICE, MemAccessDesc, MemAllocationProp, MemLocation, PARAM_BUFFER_POINTER,
-    PARAM_BUFFER_SIZE, PARAM_END, RawLaunchAttribute, RawLaunchConfig,
+    HOST_REGISTER_DEVICEMAP, Handle, JIT_ERROR_LOG_BUFFER, JIT_ERROR_LOG_BUFFER_SIZE,
+    MEM_ACCESS_READWRITE, MEM_ALLOCATION_PINNED, MEM_LOCATION_DEVICE, MemAccessDesc,
+    MemAllocationProp, MemLocation, PARAM_BUFFER_POINTER, PARAM_BUFFER_SIZE, PARAM_END,
+    RawLaunchAttribute, RawLaunchConfig,
 };
 use crate::device::{AddressRange, DeviceError, GlobalAddress, JitOption, LaunchConfig};
 
@@ -638,6 +639,36 @@ impl Driver {
             "loading the code (cuModuleLoadDataEx)"
         )?;
         Ok(Object(module))
+    }
+
+    /// What the driver's compiler says about an image that it does not load.
+    pub fn compiler_log(&self, image: &[u8]) -> Option<String> {
+        let mut log = [0u8; 4096];
+        let mut module = ptr::null_mut();
+        let mut names = [JIT_ERROR_LOG_BUFFER, JIT_ERROR_LOG_BUFFER_SIZE];
+        // The size goes in place of a pointer.
+        let mut values: [*mut c_void; 2] =
+            [log.as_mut_ptr().cast(), (log.len() - 1) as *mut c_void];
+        let result = call!(
+            self,
+            cuModuleLoadDataEx(
+                &mut module,
+                image.as_ptr().cast(),
+                names.len() as c_uint,
+                names.as_mut_ptr(),
+                values.as_mut_ptr()
+            ),
+            "loading the code"
+        );
+        if result.is_ok() {
+            let _ = self.unload_module(Object(module));
+        }
+        let text = CStr::from_bytes_until_nul(&log)
+            .ok()?
+            .to_string_lossy()
+            .trim()
+            .to_owned();
+        (!text.is_empty()).then_some(text)
     }
 
     /// Unloads device code.

@@ -291,7 +291,16 @@ impl Device for CudaDevice {
     fn load(&mut self, image: &[u8], options: &[JitOption]) -> Result<ModuleHandle, DeviceError> {
         // PTX must end in NUL; other images do not mind.
         let image = [image, b"\0"].concat();
-        let module = self.ready()?.load_module(&image, options)?;
+        let driver = self.ready()?;
+        let module = driver.load_module(&image, options).map_err(|mut error| {
+            if let DeviceError::Call { text, .. } = &mut error
+                && let Some(log) = driver.compiler_log(&image)
+            {
+                text.push_str(": ");
+                text.push_str(&crate::names::printable(&log));
+            }
+            error
+        })?;
         let handle = self.handle();
         self.modules.insert(handle, module);
         Ok(ModuleHandle(handle))

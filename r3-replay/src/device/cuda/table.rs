@@ -99,6 +99,10 @@ pub const ATTRIBUTE_COOPERATIVE: c_uint = 2;
 pub const DEVICE_CC_MAJOR: c_int = 75;
 /// `CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR`.
 pub const DEVICE_CC_MINOR: c_int = 76;
+/// `CU_JIT_ERROR_LOG_BUFFER`.
+pub const JIT_ERROR_LOG_BUFFER: c_uint = 5;
+/// `CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES`.
+pub const JIT_ERROR_LOG_BUFFER_SIZE: c_uint = 6;
 /// `CUDA_ERROR_NOT_FOUND`.
 pub const ERROR_NOT_FOUND: c_int = 500;
 
