@@ -649,18 +649,18 @@ impl Driver {
         // The size goes in place of a pointer.
         let mut values: [*mut c_void; 2] =
             [log.as_mut_ptr().cast(), (log.len() - 1) as *mut c_void];
-        let result = call!(
-            self,
-            cuModuleLoadDataEx(
+        let load = self.entry.cuModuleLoadDataEx?;
+        // SAFETY: the buffer and its size are as the options say, and outlive the call.
+        let code = unsafe {
+            load(
                 &mut module,
                 image.as_ptr().cast(),
                 names.len() as c_uint,
                 names.as_mut_ptr(),
-                values.as_mut_ptr()
-            ),
-            "loading the code"
-        );
-        if result.is_ok() {
+                values.as_mut_ptr(),
+            )
+        };
+        if code == 0 {
             let _ = self.unload_module(Object(module));
         }
         let text = CStr::from_bytes_until_nul(&log)

@@ -297,7 +297,8 @@ impl Device for CudaDevice {
                 && let Some(log) = driver.compiler_log(&image)
             {
                 text.push_str(": ");
-                text.push_str(&crate::names::printable(&log));
+                let lines: Vec<&str> = log.lines().map(str::trim).collect();
+                text.push_str(&crate::names::printable(&lines.join("; ")));
             }
             error
         })?;
