@@ -1,6 +1,7 @@
 //! An image and its entries; look-up of kernels and variables over all of them.
 
 use std::borrow::Cow;
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -121,6 +122,19 @@ impl Entry {
     /// The code, decompressed; PTX without its NUL. Not cached: keep it if you need it again.
     pub fn payload(&self) -> Result<Cow<'_, [u8]>, PayloadError> {
         self.part_of(self.unpack()?).ok_or(PayloadError::Truncated)
+    }
+
+    /// Whether a GPU of architecture `sm`, e.g. 90, can run the code: a cubin of the same major
+    /// architecture and no higher minor one, PTX of no higher architecture. Code with the suffix
+    /// `a` needs the same architecture, with `f` the same major one. `false` for other forms.
+    pub fn runs_on(&self, sm: u32) -> bool {
+        let family = self.sm / 10 == sm / 10 && self.sm <= sm;
+        match (self.form, self.arch_suffix) {
+            (CodeForm::Cubin | CodeForm::Ptx, Some('a')) => self.sm == sm,
+            (CodeForm::Ptx, None) => self.sm <= sm,
+            (CodeForm::Cubin | CodeForm::Ptx, _) => family,
+            (CodeForm::LtoIr | CodeForm::Other(_), _) => false,
+        }
     }
 
     /// Everything that is stored with the code, decompressed.
@@ -315,36 +329,29 @@ impl Image {
 
     /// A kernel by its mangled name: from the cubin of the highest architecture, else from PTX.
     pub fn kernel(&self, name: &str) -> Option<KernelInfo> {
-        self.best_kernel(name, |entry| {
-            Some((entry.form == CodeForm::Cubin, entry.sm))
-        })
+        self.best_kernel(name, |_| true)
     }
 
-    /// As [`Image::kernel`], among the code that a GPU of architecture `sm` can run: cubins of the
-    /// same major architecture and no higher minor one, then PTX of an architecture no higher.
+    /// As [`Image::kernel`], among the code that a GPU of architecture `sm` can run; see
+    /// [`Entry::runs_on`].
     pub fn kernel_for(&self, name: &str, sm: u32) -> Option<KernelInfo> {
-        self.best_kernel(name, |entry| {
-            let runs = match entry.form {
-                CodeForm::Cubin => entry.sm / 10 == sm / 10 && entry.sm <= sm,
-                _ => entry.sm <= sm,
-            };
-            runs.then_some((entry.form == CodeForm::Cubin, entry.sm))
-        })
+        self.best_kernel(name, |entry| entry.runs_on(sm))
     }
 
-    fn best_kernel<R: Ord>(
-        &self,
-        name: &str,
-        rank: impl Fn(&Entry) -> Option<R>,
-    ) -> Option<KernelInfo> {
+    fn best_kernel(&self, name: &str, wanted: impl Fn(&Entry) -> bool) -> Option<KernelInfo> {
         let mut candidates: Vec<_> = self
             .entries
             .iter()
-            .filter(|entry| matches!(entry.form, CodeForm::Cubin | CodeForm::Ptx))
-            .filter_map(|entry| Some((rank(entry)?, entry)))
+            .filter(|entry| matches!(entry.form, CodeForm::Cubin | CodeForm::Ptx) && wanted(entry))
             .collect();
-        candidates.sort_by(|a, b| b.0.cmp(&a.0));
-        let mut kernels = candidates.into_iter().filter_map(|(_, entry)| {
+        candidates.sort_by_key(|entry| {
+            Reverse((
+                entry.form == CodeForm::Cubin,
+                entry.sm,
+                entry.arch_suffix.is_some(),
+            ))
+        });
+        let mut kernels = candidates.into_iter().filter_map(|entry| {
             let kernels = &self.contents(entry).kernels;
             let at = kernels
                 .binary_search_by(|kernel| kernel.name.as_str().cmp(name))

@@ -26,9 +26,9 @@ pub struct KernelInfo {
     pub params_known: bool,
     /// Registers per thread.
     pub registers: Option<u32>,
-    /// Statically allocated shared memory per block, in bytes.
+    /// Statically allocated shared memory per block, in bytes, without what the system reserves.
     pub static_shared: Option<u32>,
-    /// Stack frame per thread, in bytes.
+    /// Stack per thread, in bytes, with that of the functions it calls where known.
     pub local_bytes: Option<u32>,
     /// User constants (`__constant__`) of the kernel's module, in bytes.
     pub const_bytes: Option<u32>,

@@ -294,6 +294,19 @@ fn a_kernel_comes_from_the_code_that_the_gpu_would_run() {
 }
 
 #[test]
+fn code_for_one_architecture_or_family_runs_nowhere_else() {
+    let image = image("suffixes.fatbin");
+    let runs = |sm| -> Vec<(CodeForm, u32)> {
+        let entries = image.entries().iter().filter(|entry| entry.runs_on(sm));
+        entries.map(|entry| (entry.form, entry.sm)).collect()
+    };
+    assert_eq!(runs(90), [(CodeForm::Cubin, 90), (CodeForm::Ptx, 90)]);
+    assert_eq!(runs(100), [(CodeForm::Cubin, 100), (CodeForm::Ptx, 100)]);
+    assert_eq!(runs(103), [(CodeForm::Cubin, 100), (CodeForm::Ptx, 100)]);
+    assert_eq!(runs(120), []);
+}
+
+#[test]
 fn sizes_of_parameters_are_not_padded() {
     let image = image("features-13.0-sm_90.cubin");
     let kernel = image.kernel("_Z6paramsPf4Sitedc").unwrap();
