@@ -1,6 +1,6 @@
 //! What is known of a kernel or a variable, whichever code form it was read from.
 
-use crate::image::CodeForm;
+use crate::entry::CodeForm;
 
 /// Offset and size of one kernel parameter in the parameter buffer, in bytes.
 ///

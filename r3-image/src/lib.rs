@@ -4,8 +4,8 @@
 //!
 //! The way of the data is the order of the modules: [`memory`] copies an image out of a process
 //! that hands it to the driver, [`image`] decides what it is, [`fatbin`] walks containers,
-//! [`compression`] unpacks entries, [`cubin`] and [`ptx`] read what the code declares into the
-//! types of [`kernel`], and [`problem`] says what was not understood on the way.
+//! [`entry`] and [`compression`] unpack the code, [`cubin`] and [`ptx`] read what it declares into
+//! the types of [`kernel`], and [`problem`] says what was not understood on the way.
 //!
 //! [`Image::parse`] only walks headers. An entry is unpacked and read when something is first asked
 //! of it, and what it declares is kept from then on.
@@ -27,6 +27,8 @@ pub mod image;
 
 pub mod fatbin;
 
+pub mod entry;
+
 pub mod compression;
 
 pub mod cubin;
@@ -38,7 +40,8 @@ pub mod kernel;
 pub mod problem;
 
 pub use compression::{Compression, PayloadError};
-pub use image::{CodeForm, CodeFormSummary, Entry, Image, ImageKind};
+pub use entry::{CodeForm, Entry};
+pub use image::{CodeFormSummary, Image, ImageKind};
 pub use kernel::{KernelInfo, Param, Space, Variable};
 pub use memory::{ImageError, Loadable, copy_image};
 pub use problem::{Problem, ProblemKind};

@@ -13,7 +13,7 @@ use object::elf::{EM_CUDA, FileHeader64, SHT_SYMTAB};
 use object::read::elf::{FileHeader, SectionHeader};
 
 use crate::bytes::{u16_at, u32_at};
-use crate::image::{CodeForm, Contents};
+use crate::entry::{CodeForm, Contents};
 use crate::kernel::{KernelInfo, Param, params_len, threads};
 use crate::problem::{ProblemKind, Problems};
 use info::{ParamRecord, Record, Records, Stop, Value, attribute};

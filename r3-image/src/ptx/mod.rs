@@ -8,7 +8,7 @@ mod declarator;
 mod lexer;
 mod scan;
 
-use crate::image::{CodeForm, Contents};
+use crate::entry::{CodeForm, Contents};
 use crate::kernel::{KernelInfo, Param, Space, Variable, is_compiler_made, threads};
 use crate::problem::Problem;
 use lexer::{Lexer, Token};
