@@ -5,11 +5,13 @@
 //! descriptor is compared with the file before each such call, and opened again when it is lost.
 
 use std::{
+    ffi::CString,
     fs::File,
     io,
     mem::ManuallyDrop,
     os::{
         fd::{AsRawFd, FromRawFd},
+        unix::ffi::OsStrExt,
         unix::fs::{FileExt, MetadataExt, OpenOptionsExt},
     },
     path::{Path, PathBuf},
@@ -24,18 +26,31 @@ pub(super) struct Fd {
     inode: u64,
     file: ManuallyDrop<File>,
     owner: u32,
+    is_named: bool,
 }
 
 impl Fd {
-    /// Creates the file; fails when it exists.
+    /// Creates the file, without its name where the file system can do that: a process killed before
+    /// [`publish`](Self::publish) leaves nothing behind. Fails when the file exists.
     pub fn create(path: &Path) -> io::Result<Self> {
+        if path.symlink_metadata().is_ok() {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
         // What a GPU's memory holds is as private as a core file.
-        let file = File::options()
-            .read(true)
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(path)?;
+        let mut options = File::options();
+        options.read(true).write(true).mode(0o600);
+        let folder = path
+            .parent()
+            .filter(|folder| !folder.as_os_str().is_empty());
+        let nameless = options
+            .clone()
+            .custom_flags(libc::O_TMPFILE)
+            .open(folder.unwrap_or(Path::new(".")));
+        let (file, is_named) = match nameless {
+            Ok(file) => (file, false),
+            // Not on this file system (NFS, some FUSE file systems).
+            Err(_) => (options.create_new(true).open(path)?, true),
+        };
         let file = move_up(file);
         let metadata = file.metadata()?;
         Ok(Self {
@@ -44,7 +59,39 @@ impl Fd {
             inode: metadata.ino(),
             file: ManuallyDrop::new(file),
             owner: std::process::id(),
+            is_named,
         })
+    }
+
+    /// Gives the file its name. Fails when another file has it.
+    pub fn publish(&mut self) -> io::Result<()> {
+        if self.is_named {
+            return Ok(());
+        }
+        let from = CString::new(format!("/proc/self/fd/{}", self.file.as_raw_fd()))?;
+        let to = CString::new(self.path.as_os_str().as_bytes())?;
+        // SAFETY: both are C strings.
+        let linked = unsafe {
+            libc::linkat(
+                libc::AT_FDCWD,
+                from.as_ptr(),
+                libc::AT_FDCWD,
+                to.as_ptr(),
+                libc::AT_SYMLINK_FOLLOW,
+            )
+        };
+        if linked != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        self.is_named = true;
+        Ok(())
+    }
+
+    /// Takes back a file that could not be begun.
+    pub fn discard(self) {
+        if self.is_named {
+            let _ = std::fs::remove_file(&self.path);
+        }
     }
 
     fn is(&self, file: &File) -> bool {

@@ -123,9 +123,12 @@ impl BlockFile {
             }),
             None => Err(io::Error::other("it disappeared")),
         };
-        if let Err(error) = written {
-            let _ = std::fs::remove_file(&*path);
-            return Err(failed(error));
+        if let Err(error) = written.and_then(|()| fd.publish()) {
+            fd.discard();
+            return Err(match error.kind() {
+                io::ErrorKind::AlreadyExists => WriteError::Exists { path },
+                _ => failed(error),
+            });
         }
         Ok(Self {
             owner: std::process::id(),
