@@ -164,6 +164,18 @@ impl ChunkList {
         })
     }
 
+    /// All chunks, in order. For lists that may be hostile, [`runs`](Self::runs) and
+    /// [`stored`](Self::stored) cost no more than the list itself.
+    pub fn iter(&self) -> impl Iterator<Item = ChunkRef> + '_ {
+        self.runs.iter().flat_map(|run| {
+            let (zeros, ids): (u64, &[ChunkId]) = match run {
+                ChunkRun::Zero(count) => (*count, &[]),
+                ChunkRun::Data(ids) => (0, ids),
+            };
+            (0..zeros).map(|_| ChunkRef::Zero).chain(ids.iter().map(|id| ChunkRef::Data(*id)))
+        })
+    }
+
     /// The chunk at `index`.
     pub fn get(&self, index: u64) -> Option<ChunkRef> {
         let mut first = 0u64;
