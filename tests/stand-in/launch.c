@@ -1,5 +1,6 @@
 /* Launches: every entry point ends in the same work. */
 #define _GNU_SOURCE
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,7 +46,11 @@ CUresult kernel_work(CUfunction handle, CUcontext context, const unsigned dimens
         if (!dimensions[i]) return CUDA_ERROR_INVALID_VALUE;
     if ((uint64_t)dimensions[3] * dimensions[4] * dimensions[5] > 1024) return CUDA_ERROR_INVALID_VALUE;
     if (shared > (unsigned)function->attributes[CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES]) return CUDA_ERROR_INVALID_VALUE;
-    if (!function->code->body) misuse("a kernel that the stand-in has no code for");
+    if (!function->code->body) {
+        char text[256];
+        snprintf(text, sizeof text, "it has no code for the kernel %s (kernels.c)", function->code->name);
+        misuse(text);
+    }
     struct kernel_work *made = (void *)new_work(sizeof *made, CU_GRAPH_NODE_TYPE_KERNEL, run_kernel, drop_kernel);
     made->launch.function = function;
     memcpy(made->launch.grid, dimensions, 12);

@@ -508,8 +508,6 @@ CUresult cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocatio
  * the range moves up or goes elsewhere. STANDIN_RESERVE=elsewhere never takes it. */
 CUresult cuMemAddressReserve(CUdeviceptr *address, size_t bytes, size_t alignment, CUdeviceptr hint, unsigned long long flags) {
     ENTER;
-    CONTEXT(context);
-    (void)context;
     if (!bytes || bytes % BLOCK || flags || (alignment & (alignment - 1))) return CUDA_ERROR_INVALID_VALUE;
     uintptr_t step = alignment > RESERVE_STEP ? alignment : RESERVE_STEP;
     uintptr_t wanted = hint ? round_up(hint, step) : 0;
@@ -561,8 +559,6 @@ CUresult cuMemAddressFree(CUdeviceptr address, size_t bytes) {
 CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t bytes, const CUmemAllocationProp *prop,
                      unsigned long long flags) {
     ENTER;
-    CONTEXT(context);
-    (void)context;
     if (!bytes || bytes % BLOCK || !prop || flags) return CUDA_ERROR_INVALID_VALUE;
     if (prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE && !valid_device(prop->location.id)) return CUDA_ERROR_INVALID_DEVICE;
     struct physical *physical = calloc(1, sizeof *physical);
