@@ -6,7 +6,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use r3_archive::chunk::ChunkRef;
+use r3_archive::chunk::{ChunkList, ChunkRef};
 use r3_archive::model::{
     ChunkChange, LaunchRecord, RegionOwner, RegionSnapshot, Snapshot, SnapshotDelta,
 };
@@ -19,6 +19,8 @@ use crate::{fingerprint, guard, log};
 
 /// Consecutive chunks of a region.
 pub enum Part {
+    /// So many chunks of zeros.
+    Zeros(u64),
     /// The archive has them.
     Known(Vec<ChunkRef>),
     /// They were copied; with their fingerprints, where those were made.
@@ -147,25 +149,30 @@ fn settle(record: &mut LaunchRecord, regions: Vec<PendingRegion>) -> Result<(), 
     let mut before = Snapshot::default();
     let mut after = SnapshotDelta::default();
     for (index, region) in (0u32..).zip(regions) {
-        let mut old = Vec::new();
+        let mut old = ChunkList::new();
         for part in region.before {
-            old.extend(chunks(part)?);
-        }
-        let mut change = |chunk: u64, data: ChunkRef| {
-            if old.get(chunk as usize) != Some(&data) {
-                after.changes.push(ChunkChange {
-                    region: index,
-                    chunk,
-                    data,
-                });
+            match part {
+                Part::Zeros(count) => old.push_zeros(count),
+                part => chunks(part)?.into_iter().for_each(|chunk| old.push(chunk)),
             }
+        }
+        let mut change = |chunk, data| {
+            after.changes.push(ChunkChange {
+                region: index,
+                chunk,
+                data,
+            });
         };
         match region.after {
             After::Whole(tickets) => {
-                for (chunk, data) in (0u64..).zip(chunks(Part::Copied(tickets, Vec::new()))?) {
-                    change(chunk, data);
+                let new = chunks(Part::Copied(tickets, Vec::new()))?;
+                for ((chunk, new), old) in (0u64..).zip(new).zip(old.iter()) {
+                    if new != old {
+                        change(chunk, new);
+                    }
                 }
             }
+            // Their fingerprints differ, so they do.
             After::Changes(parts) => {
                 for (first, part) in parts {
                     for (chunk, data) in (first..).zip(chunks(part)?) {
@@ -178,7 +185,7 @@ fn settle(record: &mut LaunchRecord, regions: Vec<PendingRegion>) -> Result<(), 
             owner: region.owner,
             address: region.address,
             len: region.len,
-            chunks: old.into_iter().collect(),
+            chunks: old,
         });
     }
     record.before = before;
@@ -188,6 +195,7 @@ fn settle(record: &mut LaunchRecord, regions: Vec<PendingRegion>) -> Result<(), 
 
 fn chunks(part: Part) -> Result<Vec<ChunkRef>, WriteError> {
     match part {
+        Part::Zeros(count) => Ok(vec![ChunkRef::Zero; count as usize]),
         Part::Known(chunks) => Ok(chunks),
         Part::Copied(tickets, fingerprints) => {
             let mut chunks = Vec::new();

@@ -44,6 +44,7 @@ pub type Unreadable = (RegionOwner, DriverError);
 
 /// Consecutive chunks of a region.
 enum Run {
+    Zeros(u64),
     Known(Vec<ChunkRef>),
     Copy {
         range: Range,
@@ -159,7 +160,7 @@ impl Snapshots<'_> {
                         .into_iter()
                         .flat_map(|part| match part {
                             Part::Copied(tickets, _) => tickets,
-                            Part::Known(_) => Vec::new(),
+                            Part::Zeros(_) | Part::Known(_) => Vec::new(),
                         })
                         .collect(),
                 ),
@@ -221,27 +222,35 @@ impl Snapshots<'_> {
 
 /// Consecutive chunks of `range` with the same fate, each with the index of its first chunk.
 fn runs(range: Range, chunks: impl Iterator<Item = (u64, Fingerprint)>) -> Vec<(u64, Run)> {
-    let chunks: Vec<(u64, Fingerprint)> = chunks.collect();
-    let fingerprints: Vec<Fingerprint> = chunks.iter().map(|(_, print)| *print).collect();
-    let known = fingerprint::look_up(&fingerprints);
+    let zeros = Fingerprint::of_zero_chunk();
+    let known = fingerprint::known();
     let mut runs: Vec<(u64, Run)> = Vec::new();
     let mut next = u64::MAX;
-    for ((index, print), known) in chunks.into_iter().zip(known) {
+    for (index, print) in chunks {
         let offset = index * CHUNK_SIZE as u64;
         let len = (range.len - offset).min(CHUNK_SIZE as u64);
-        match (known, runs.last_mut()) {
-            (Some(chunk), Some((_, Run::Known(run)))) if index == next => run.push(chunk),
-            (Some(chunk), _) => runs.push((index, Run::Known(vec![chunk]))),
+        let last = runs
+            .last_mut()
+            .map(|(_, run)| run)
+            .filter(|_| index == next);
+        next = index + 1;
+        if print == zeros {
+            match last {
+                Some(Run::Zeros(count)) => *count += 1,
+                _ => runs.push((index, Run::Zeros(1))),
+            }
+            continue;
+        }
+        match (known.get(&print), last) {
+            (Some(chunk), Some(Run::Known(run))) => run.push(*chunk),
+            (Some(chunk), _) => runs.push((index, Run::Known(vec![*chunk]))),
             (
                 None,
-                Some((
-                    _,
-                    Run::Copy {
-                        range,
-                        fingerprints,
-                    },
-                )),
-            ) if index == next => {
+                Some(Run::Copy {
+                    range,
+                    fingerprints,
+                }),
+            ) => {
                 range.len += len;
                 fingerprints.push(print);
             }
@@ -259,7 +268,6 @@ fn runs(range: Range, chunks: impl Iterator<Item = (u64, Fingerprint)>) -> Vec<(
                 ));
             }
         }
-        next = index + 1;
     }
     runs
 }
@@ -271,7 +279,7 @@ fn copies(plans: &[Vec<Run>]) -> Vec<Range> {
         .flatten()
         .filter_map(|run| match run {
             Run::Copy { range, .. } => Some(*range),
-            Run::Known(_) => None,
+            Run::Zeros(_) | Run::Known(_) => None,
         })
         .collect()
 }
@@ -285,6 +293,7 @@ fn parts(
     let mut failed = None;
     for run in plan {
         match run {
+            Run::Zeros(count) => parts.push(Part::Zeros(count)),
             Run::Known(chunks) => parts.push(Part::Known(chunks)),
             Run::Copy { fingerprints, .. } => {
                 if let Some(copied) = copied.next() {
@@ -315,7 +324,8 @@ mod tests {
         let seen: Vec<_> = runs
             .iter()
             .map(|(first, run)| match run {
-                Run::Known(chunks) => (*first, 0, chunks.len() as u64),
+                Run::Zeros(count) => (*first, 0, *count),
+                Run::Known(chunks) => (*first, 1, chunks.len() as u64),
                 Run::Copy { range, .. } => (*first, range.address, range.len),
             })
             .collect();

@@ -11,7 +11,7 @@
 //! run, everything is copied.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{LazyLock, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Instant;
 
 use r3_archive::chunk::{CHUNK_SIZE, ChunkRef};
@@ -35,6 +35,12 @@ pub const WORTHWHILE: u64 = 512 << 10;
 pub struct Fingerprint(u64, u64, u32);
 
 impl Fingerprint {
+    /// Of a full chunk of zeros, by far the most frequent content.
+    pub fn of_zero_chunk() -> Self {
+        static ZEROS: LazyLock<Fingerprint> = LazyLock::new(|| Fingerprint::of(&[0; CHUNK_SIZE]));
+        *ZEROS
+    }
+
     /// The same as the kernel's, on the host.
     pub fn of(bytes: &[u8]) -> Self {
         let (mut a, mut b) = (0u64, 0u64);
@@ -59,47 +65,25 @@ fn mix(mut x: u64) -> u64 {
     x ^ (x >> 33)
 }
 
-/// Contents that the archive holds.
-#[derive(Default)]
-struct Known {
-    chunks: HashMap<Fingerprint, ChunkRef>,
-}
-
 /// Entries that are remembered: 1 Mi chunks are 64 GiB of different contents and some 60 MiB here.
 const KNOWN_LIMIT: usize = 1 << 20;
 
-static KNOWN: Mutex<Option<Known>> = Mutex::new(None);
+/// Contents that the archive holds, and as what.
+static KNOWN: LazyLock<RwLock<HashMap<Fingerprint, ChunkRef>>> = LazyLock::new(RwLock::default);
 
-fn with_known<T>(work: impl FnOnce(&mut Known) -> T) -> T {
-    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    work(known.get_or_insert_with(|| {
-        // Zeros of a full chunk's length are the most frequent content; others are met by copying.
-        let zero = (Fingerprint::of(&[0; CHUNK_SIZE]), ChunkRef::Zero);
-        Known {
-            chunks: HashMap::from([zero]),
-        }
-    }))
+/// The contents that the archive holds.
+pub fn known() -> RwLockReadGuard<'static, HashMap<Fingerprint, ChunkRef>> {
+    KNOWN.read().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The archive's chunks of these contents, where it has them.
-pub fn look_up(fingerprints: &[Fingerprint]) -> Vec<Option<ChunkRef>> {
-    with_known(|known| {
-        fingerprints
-            .iter()
-            .map(|f| known.chunks.get(f).copied())
-            .collect()
-    })
-}
-
-/// Remembers what a content is stored as.
+/// Remembers what contents are stored as.
 pub fn learn(entries: impl Iterator<Item = (Fingerprint, ChunkRef)>) {
-    with_known(|known| {
-        for (fingerprint, chunk) in entries {
-            if known.chunks.len() < KNOWN_LIMIT {
-                known.chunks.insert(fingerprint, chunk);
-            }
+    let mut known = KNOWN.write().unwrap_or_else(PoisonError::into_inner);
+    for (fingerprint, chunk) in entries {
+        if known.len() < KNOWN_LIMIT {
+            known.insert(fingerprint, chunk);
         }
-    });
+    }
 }
 
 /// The kernel in one context, with its buffers.
