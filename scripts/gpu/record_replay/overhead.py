@@ -1,8 +1,7 @@
-"""Stage overhead: what a launch costs with the shim loaded, against a bare process.
+"""Stage overhead: what a launch costs with the shim loaded.
 
-Each round runs four processes in a rotating order: bare, the shim with nothing selected, the shim with its default
-selection (the launches that it records, up to the 10,000th, all fall into the warm-up), and bare again. A ratio is
-taken within its round; the second bare process shows how far apart equal things come out.
+In each process the hooked and the driver's own launch function take turns, batch by batch; a ratio is taken within its
+pair. Processes without the shim show how far apart equal things come out.
 """
 
 import json
@@ -11,12 +10,13 @@ import statistics
 
 from .session import SOURCES
 
-ROUNDS = 15
-BATCHES, BATCH, BURSTS, BURST = 14, 5000, 274, 256  # 70,000 launches each: 1.05 million over 15 rounds
+PROCESSES = 5
+# 100 pairs of batches of 2,000 launches and 400 pairs of bursts of 250: a million hooked launches of each kind.
+PAIRS, BATCH, BURSTS, BURST = 100, 2000, 800, 250
 LIMIT = 1.01
 
 
-def interval(ratios, draws=4000):
+def interval(ratios, draws=1000):
     """95 % bootstrap interval of the median."""
     generator = random.Random(1)
     medians = sorted(statistics.median(generator.choices(ratios, k=len(ratios))) for _ in range(draws))
@@ -33,42 +33,35 @@ def run(session, report):
         return
     folder = session.folder("overhead")
     arms = {
-        "bare": session.environment(),
+        "no shim": session.environment(),
         "nothing selected": session.shim(folder, R3_KERNEL="^no_kernel_has_this_name$"),
         "default selection": session.shim(folder),
-        "bare again": session.environment(),
     }
-    rounds, failed = [], None
-    for number in range(ROUNDS):
-        names = list(arms)
-        names = names[number % 4:] + names[:number % 4]
-        measured = {}
-        for name in names:
-            outcome = session.run([program, BATCHES, BATCH, BURSTS, BURST], env=arms[name], limit=30,
-                                  log=f"overhead-{number}-{name}")
+    pairs = {name: {"stream": [], "issue": []} for name in arms}
+    for number in range(PROCESSES):
+        for name, environment in arms.items():
+            outcome = session.run([program, PAIRS, BATCH, BURSTS, BURST], env=environment, limit=30,
+                                  log=f"overhead-{number}-{name.replace(' ', '-')}")
             if not outcome.ok:
-                failed = outcome
+                report.add("overhead", f"{name}: a process failed", False, outcome.why())
+                report.details(outcome)
                 continue
             data = json.loads(outcome.stdout)
-            measured[name] = {key: statistics.median(data[key]) for key in ("stream_ns", "issue_ns")}
-        if len(measured) == len(arms):
-            rounds.append(measured)
-    if failed:
-        report.add("overhead", "a process failed", False, failed.why())
-        report.details(failed)
-    if len(rounds) < 5:
-        report.add("overhead", "rounds", False, f"only {len(rounds)} complete rounds")
-        report.table("overhead")
-        return
-    for key, what in (("stream_ns", "back to back"), ("issue_ns", "call alone")):
-        bare = statistics.median(r["bare"][key] for r in rounds)
-        for name in ("bare again", "nothing selected", "default selection"):
-            ratios = [r[name][key] / r["bare"][key] for r in rounds]
+            if data["hooked"] != (name != "no shim"):
+                report.add("overhead", f"{name}: the hook was not where it was expected", False)
+            for kind in pairs[name]:
+                pairs[name][kind] += data[kind]
+    for kind, what in (("stream", "back to back"), ("issue", "call alone")):
+        for name in arms:
+            if not pairs[name][kind]:
+                continue
+            hooked, bare = zip(*pairs[name][kind])
+            ratios = [h / b for h, b in pairs[name][kind]]
             ratio, (low, high) = statistics.median(ratios), interval(ratios)
-            judged = key == "stream_ns" and name == "nothing selected"
-            cost = statistics.median(r[name][key] for r in rounds)
+            judged = kind == "stream" and name == "nothing selected"
+            added = statistics.median(h - b for h, b in pairs[name][kind])
             report.add("overhead", f"{what}: {name}", ratio <= LIMIT if judged else None,
-                       f"limit {LIMIT}" if judged else "", bare_ns=round(bare, 1), ns=round(cost, 1),
-                       added_ns=round(cost - bare, 1), ratio=round(ratio, 4), low=round(low, 4), high=round(high, 4),
-                       least=round(min(ratios), 4), most=round(max(ratios), 4), rounds=len(rounds))
+                       f"limit {LIMIT}" if judged else "", bare_ns=round(statistics.median(bare), 1),
+                       hooked_ns=round(statistics.median(hooked), 1), added_ns=round(added, 1),
+                       ratio=round(ratio, 4), low=round(low, 4), high=round(high, 4), pairs=len(ratios))
     report.table("overhead")
