@@ -196,11 +196,11 @@ impl Options {
     }
 
     /// Threads that compress and write, on a machine with this many cores: as
-    /// set, else half of the cores, at least 1 and at most 4.
+    /// set, else half of the cores, at least 1 and at most 8.
     pub fn workers(&self, cores: usize) -> usize {
         match self.workers {
             Some(workers) => workers as usize,
-            None => (cores / 2).clamp(1, 4),
+            None => (cores / 2).clamp(1, 8),
         }
     }
 }

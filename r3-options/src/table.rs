@@ -260,7 +260,7 @@ pub static OPTIONS: &[OptionSpec] = &[
         value_name: "COUNT",
         default: "auto",
         help: "Threads that compress and write",
-        details: "`auto` is half of the cores, at least 1 and at most 4.",
+        details: "`auto` is half of the cores, at least 1 and at most 8.",
         repeatable: false,
         read: |options, value| {
             options.workers = match text(value)? {

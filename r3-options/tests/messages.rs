@@ -196,7 +196,7 @@ fn workers_follow_the_cores() {
     let auto = Options::default();
     assert_eq!(
         [0, 1, 2, 4, 7, 16, 256].map(|cores| auto.workers(cores)),
-        [1, 1, 1, 2, 3, 4, 4]
+        [1, 1, 1, 2, 3, 8, 8]
     );
     assert_eq!(
         from_env(&[("R3_WORKERS", "9")]).expect("valid").workers(2),
