@@ -10,6 +10,7 @@
 #   aslr          one archive verified 20 times in a row
 #   overhead      the cost of a launch with the shim loaded, over a million launches
 #   gigabyte      1 GiB of floats: time, compression, archive size, host memory
+#   runtimes      (not in all) a program on other versions of the CUDA runtime, found in RUNTIMES_FOLDER
 #   sigkill       50 processes killed while they are recorded
 #
 # Needs: nvcc (or NVCC), make, python3 3.11 or newer, and R3: R3_HOME names the unpacked package, or it lies beside this
