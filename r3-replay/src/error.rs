@@ -18,7 +18,7 @@ pub struct ReplayError {
     pub kernel: String,
     /// Why.
     #[source]
-    pub cause: Cause,
+    pub cause: Box<Cause>,
 }
 
 /// Why.

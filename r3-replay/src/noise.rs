@@ -10,7 +10,8 @@ use r3_archive::model::LaunchId;
 use serde::Serialize;
 
 use crate::compare::{
-    BufferRule, ElementType, TOLERANCE_VERSION, Tally, Tolerance, ToleranceFile, Tolerances,
+    BufferRule, ElementType, InferredTypes, TOLERANCE_VERSION, Tally, Tolerance, ToleranceFile,
+    Tolerances,
 };
 use crate::error::ReplayError;
 use crate::names::readable;
@@ -114,7 +115,8 @@ pub fn measure(
             Ok(restored) => {
                 noise.runs = run + 1;
                 if run + 1 == runs.max(2) {
-                    spread.report(&restored, known, &mut noise);
+                    let inferred = replayer.inferred_types(restored.kernel);
+                    spread.report(&restored, known, &inferred, &mut noise);
                 }
             }
             Err(error) => {
@@ -239,7 +241,13 @@ impl Sizes {
 }
 
 impl Spread {
-    fn report(&mut self, restored: &Restored<'_>, known: &Tolerances, noise: &mut LaunchNoise) {
+    fn report(
+        &mut self,
+        restored: &Restored<'_>,
+        known: &Tolerances,
+        inferred: &InferredTypes,
+        noise: &mut LaunchNoise,
+    ) {
         noise.notes.clone_from(&restored.notes);
         let readable_kernel = readable(&restored.kernel.name);
         let kernel_names = [restored.kernel.name.as_str(), readable_kernel.as_str()];
@@ -255,7 +263,10 @@ impl Spread {
                 continue;
             };
             let names: Vec<&str> = buffer.name.all().collect();
-            let (element, guessed) = match known.of(&kernel_names, &names).0 {
+            let (element, guessed) = match known
+                .of(&kernel_names, &names, inferred.get(names.iter().copied()))
+                .0
+            {
                 ElementType::Bits => (guess(&tallies), true),
                 element => (element, false),
             };

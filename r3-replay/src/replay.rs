@@ -2,6 +2,7 @@
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
 
 use r3_archive::Archive;
 use r3_archive::model::{
@@ -11,7 +12,9 @@ use r3_archive::model::{
 use r3_image::Image;
 
 use crate::code::{self, Code, CodeMode, Form};
-use crate::compare::{BufferName, ElementType, Tally, Tolerance, Tolerances, buffer_names};
+use crate::compare::{
+    BufferName, ElementType, InferredTypes, Tally, Tolerance, Tolerances, buffer_names,
+};
 use crate::device::{Device, DeviceError, JitOption, KernelHandle, LaunchConfig, ModuleHandle};
 use crate::error::{Cause, ReplayError};
 use crate::names::readable;
@@ -147,6 +150,7 @@ pub struct Replayer<'a> {
     /// By module, and which part of its image.
     modules: HashMap<(ModuleId, Option<usize>), Loaded>,
     kernels: HashMap<KernelId, (Loaded, Option<String>)>,
+    types: HashMap<KernelId, Rc<InferredTypes>>,
     lost: Option<LaunchId>,
 }
 
@@ -161,6 +165,7 @@ impl<'a> Replayer<'a> {
             images: HashMap::new(),
             modules: HashMap::new(),
             kernels: HashMap::new(),
+            types: HashMap::new(),
             lost: None,
         }
     }
@@ -237,6 +242,7 @@ impl<'a> Replayer<'a> {
         let readable_kernel = readable(&restored.kernel.name);
         let kernel_names = [restored.kernel.name.as_str(), readable_kernel.as_str()];
         let mut results: Vec<BufferResult> = Vec::new();
+        let inferred = self.inferred_types(restored.kernel);
         for difference in self.differences(restored)? {
             if results
                 .last()
@@ -247,7 +253,8 @@ impl<'a> Replayer<'a> {
                     .get(difference.buffer)
                     .map(|b| b.name.all().collect())
                     .unwrap_or_default();
-                let (element, tolerance) = tolerances.of(&kernel_names, &names);
+                let inferred = inferred.get(names.iter().copied());
+                let (element, tolerance) = tolerances.of(&kernel_names, &names, inferred);
                 results.push(BufferResult {
                     buffer: difference.buffer,
                     element,
@@ -426,6 +433,21 @@ impl<'a> Replayer<'a> {
         self.image(module).ok()?.kernel(&kernel.name)
     }
 
+    /// What the kernel's PTX says of the types of its buffers.
+    pub fn inferred_types(&mut self, kernel: &KernelRecord) -> Rc<InferredTypes> {
+        if let Some(known) = self.types.get(&kernel.id) {
+            return Rc::clone(known);
+        }
+        let types = kernel
+            .module
+            .and_then(|module| self.image(module).ok())
+            .map(|image| InferredTypes::of(image, kernel))
+            .unwrap_or_default();
+        let types = Rc::new(types);
+        self.types.insert(kernel.id, Rc::clone(&types));
+        types
+    }
+
     fn image(&mut self, module: ModuleId) -> Result<&Image, Cause> {
         let record = self.archive.module(module).ok_or(Cause::NoModule(module))?;
         match self.images.entry(module) {
@@ -459,7 +481,7 @@ impl<'a> Replayer<'a> {
             ReplayError {
                 launch: launch.id,
                 kernel,
-                cause,
+                cause: Box::new(cause),
             }
         })
     }

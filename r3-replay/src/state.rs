@@ -107,6 +107,28 @@ pub fn attribute_name(id: u32) -> String {
     name_of(ATTRIBUTES.iter().map(|(id, name, _)| (*id, *name)), id)
 }
 
+/// The value of a launch attribute, given in hexadecimal digits, for people.
+pub fn attribute_value(id: u32, digits: &str) -> String {
+    let word = |index: usize| {
+        let bytes = digits.get(8 * index..8 * index + 8)?;
+        u32::from_str_radix(bytes, 16).ok().map(u32::swap_bytes)
+    };
+    if DIMENSIONS.contains(&id)
+        && let (Some(x), Some(y), Some(z)) = (word(0), word(1), word(2))
+    {
+        return format!("{x}x{y}x{z}");
+    }
+    let short = digits.trim_end_matches("00");
+    if short.is_empty() {
+        "0".to_owned()
+    } else {
+        format!("0x{short} (bytes in memory order)")
+    }
+}
+
+/// `CUlaunchAttributeID` numbers whose values are three dimensions.
+const DIMENSIONS: [u32; 2] = [4, 11];
+
 /// A property of the code: it is shown and not set.
 const CLUSTER_SIZE_MUST_BE_SET: (i32, &str) = (10, "cluster size must be set");
 

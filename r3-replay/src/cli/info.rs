@@ -33,7 +33,7 @@ pub fn run(args: &Args, out: &mut Output) -> Result<u8, Failure> {
             "seen",
             "recorded",
             "shapes",
-            "most launched",
+            "grid / block",
             "memory",
             "code",
             "flags",
@@ -105,7 +105,7 @@ fn totals(info: &Info, out: &mut Output) -> Result<(), Failure> {
 
 fn row(kernel: &Kernel) -> Vec<String> {
     let most = kernel.shapes.first().map_or_else(String::new, |shape| {
-        format!("{} x {}", dims(shape.grid), dims(shape.block))
+        format!("{} / {}", dims(shape.grid), dims(shape.block))
     });
     let mut flags: Vec<&str> = kernel.flags.clone();
     if kernel.source {

@@ -93,7 +93,7 @@ fn head(report: &Launch, out: &mut Output) -> Result<(), Failure> {
         out.line(format!(
             "  attribute   {} = {}",
             state::attribute_name(*id),
-            value.trim_end_matches("00")
+            state::attribute_value(*id, value)
         ))?;
     }
     for (attribute, value) in &report.function_settings {

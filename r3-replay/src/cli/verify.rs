@@ -55,8 +55,9 @@ pub struct ToleranceArgs {
     #[arg(long = "type", value_name = "BUFFER=TYPE")]
     types: Vec<String>,
 
-    /// Tolerance for buffers given by --type: `abs=1e-6,rel=1e-5,ulp=4`, each part optional.
-    #[arg(long, value_name = "LIST", requires = "types")]
+    /// Tolerance for buffers given by --type, and for floating-point buffers whose type the
+    /// kernel's PTX tells: `abs=1e-6,rel=1e-5,ulp=4`, each part optional.
+    #[arg(long, value_name = "LIST")]
     tolerance: Option<String>,
 }
 
@@ -72,6 +73,7 @@ impl ToleranceArgs {
                 .map_err(|message| Failure::Message(format!("--tolerance: {message}")))?,
             None => Tolerance::EXACT,
         };
+        tolerances.set_inferred(tolerance);
         for text in &self.types {
             let (buffer, element) = text.rsplit_once('=').ok_or_else(|| {
                 Failure::Message(format!(

@@ -145,6 +145,7 @@ pub enum ToleranceError {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Tolerances {
     rules: Vec<BufferRule>,
+    inferred: Tolerance,
 }
 
 impl Tolerances {
@@ -200,8 +201,31 @@ impl Tolerances {
         Ok(())
     }
 
-    /// Type and tolerance for a buffer that goes by several names, in a kernel that goes by several.
-    pub fn of(&self, kernel: &[&str], buffer: &[&str]) -> (ElementType, Tolerance) {
+    /// Sets the tolerance of floating-point buffers whose type was inferred and for which no rule
+    /// gives another.
+    pub fn set_inferred(&mut self, tolerance: Tolerance) {
+        self.inferred = tolerance;
+    }
+
+    /// Type and tolerance for a buffer that goes by several names, in a kernel that goes by
+    /// several. `inferred` is what the code says of the buffer's type.
+    pub fn of(
+        &self,
+        kernel: &[&str],
+        buffer: &[&str],
+        inferred: Option<ElementType>,
+    ) -> (ElementType, Tolerance) {
+        match (self.rule(kernel, buffer), inferred) {
+            (Some((ElementType::Bits, tolerance)), Some(element)) => (element, tolerance),
+            (Some(rule), _) => rule,
+            (None, Some(element)) if element.is_float() => (element, self.inferred),
+            (None, Some(element)) => (element, Tolerance::EXACT),
+            (None, None) => (ElementType::Bits, Tolerance::EXACT),
+        }
+    }
+
+    /// The last rule that fits.
+    fn rule(&self, kernel: &[&str], buffer: &[&str]) -> Option<(ElementType, Tolerance)> {
         let fits = |wanted: &Option<String>, names: &[&str]| {
             wanted
                 .as_deref()
@@ -219,7 +243,6 @@ impl Tolerances {
                 };
                 (rule.element, tolerance)
             })
-            .unwrap_or_default()
     }
 }
 
@@ -260,18 +283,46 @@ mod tests {
             "#,
         )
         .unwrap();
-        let (ty, tolerance) = t.of(&["_Z6dslashPd", "dslash"], &["arg0", "alloc 3"]);
+        let (ty, tolerance) = t.of(&["_Z6dslashPd", "dslash"], &["arg0", "alloc 3"], None);
         assert_eq!((ty, tolerance.ulp), (ElementType::F64, Some(2)));
-        let (ty, tolerance) = t.of(&["other"], &["arg0"]);
+        let (ty, tolerance) = t.of(&["other"], &["arg0"], None);
         assert_eq!((ty, tolerance.relative), (ElementType::F32, 1e-5));
     }
 
     #[test]
     fn without_rules_everything_is_exact() {
+        let exact = Tolerances::exact();
         assert_eq!(
-            Tolerances::exact().of(&["k"], &["arg0"]),
+            exact.of(&["k"], &["arg0"], None),
             (ElementType::Bits, Tolerance::EXACT)
         );
+        let typed = exact.of(&["k"], &["arg0"], Some(ElementType::F32));
+        assert_eq!(typed, (ElementType::F32, Tolerance::EXACT));
+    }
+
+    #[test]
+    fn a_general_tolerance_is_for_inferred_floats_without_a_rule() {
+        let mut t = Tolerances::exact();
+        let loose = Tolerance {
+            relative: 1e-3,
+            ..Tolerance::EXACT
+        };
+        t.set_inferred(loose);
+        assert_eq!(
+            t.of(&["k"], &["arg0"], Some(ElementType::F64)),
+            (ElementType::F64, loose)
+        );
+        let (_, integers) = t.of(&["k"], &["arg0"], Some(ElementType::U32));
+        assert!(integers.is_exact());
+        let (_, unknown) = t.of(&["k"], &["arg0"], None);
+        assert!(unknown.is_exact());
+        t.add(BufferRule {
+            buffer: Some("arg0".to_owned()),
+            ..BufferRule::default()
+        })
+        .unwrap();
+        let (_, ruled) = t.of(&["k"], &["arg0"], Some(ElementType::F64));
+        assert!(ruled.is_exact());
     }
 
     #[test]

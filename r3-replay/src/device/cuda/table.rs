@@ -196,3 +196,61 @@ entry_points! {
     );
     cuLaunchKernelEx(*const RawLaunchConfig, Handle, *mut *mut c_void, *mut *mut c_void);
 }
+
+#[cfg(test)]
+mod tests {
+    use std::mem::{align_of, offset_of, size_of};
+
+    use cudarc::driver::sys;
+
+    use super::*;
+
+    #[test]
+    fn structures_are_laid_out_as_in_cuda_h() {
+        // Compared with bindings that were generated from it.
+        macro_rules! same {
+            ($own:ty, $theirs:ty: $($field:ident = $their_field:ident),*) => {
+                assert_eq!(size_of::<$own>(), size_of::<$theirs>());
+                assert_eq!(align_of::<$own>(), align_of::<$theirs>());
+                $(assert_eq!(offset_of!($own, $field), offset_of!($theirs, $their_field));)*
+            };
+        }
+        same!(MemLocation, sys::CUmemLocation: kind = type_, id = id);
+        same!(MemAllocationProp, sys::CUmemAllocationProp:
+            kind = type_, requested_handle_types = requestedHandleTypes, location = location,
+            win32_handle_meta_data = win32HandleMetaData, alloc_flags = allocFlags);
+        same!(MemAccessDesc, sys::CUmemAccessDesc: location = location, flags = flags);
+        same!(RawLaunchAttribute, sys::CUlaunchAttribute: id = id, pad = pad, value = value);
+        same!(RawLaunchConfig, sys::CUlaunchConfig:
+            grid = gridDimX, block = blockDimX, shared_mem_bytes = sharedMemBytes, stream = hStream,
+            attrs = attrs, num_attrs = numAttrs);
+    }
+
+    #[test]
+    fn numbers_are_those_of_cuda_h() {
+        use sys::CUdevice_attribute_enum as Attribute;
+        use sys::CUjit_option_enum as Jit;
+        assert_eq!(
+            DEVICE_CC_MAJOR,
+            Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR as i32
+        );
+        assert_eq!(
+            DEVICE_CC_MINOR,
+            Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR as i32
+        );
+        assert_eq!(JIT_ERROR_LOG_BUFFER, Jit::CU_JIT_ERROR_LOG_BUFFER as u32);
+        assert_eq!(
+            JIT_ERROR_LOG_BUFFER_SIZE,
+            Jit::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES as u32
+        );
+        assert_eq!(ERROR_NOT_FOUND, sys::CUresult::CUDA_ERROR_NOT_FOUND as i32);
+        assert_eq!(
+            ATTRIBUTE_COOPERATIVE,
+            sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_COOPERATIVE as u32
+        );
+        assert_eq!(
+            GRANULARITY_MINIMUM,
+            sys::CUmemAllocationGranularity_flags::CU_MEM_ALLOC_GRANULARITY_MINIMUM as u32
+        );
+    }
+}
