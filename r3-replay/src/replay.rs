@@ -15,13 +15,15 @@ use crate::code::{self, Code, CodeMode, Form};
 use crate::compare::{
     BufferName, ElementType, InferredTypes, Tally, Tolerance, Tolerances, buffer_names,
 };
-use crate::device::{Device, DeviceError, JitOption, KernelHandle, LaunchConfig, ModuleHandle};
+use crate::device::{
+    AddressRange, Device, DeviceError, JitOption, KernelHandle, LaunchConfig, ModuleHandle,
+};
 use crate::error::{Cause, ReplayError};
 use crate::names::readable;
-use crate::restore::contents::{self, Placed, Source};
+use crate::restore::contents::{self, KnownRegion, Placed, Source};
 use crate::restore::plan::{AddressPlan, Granularities, Memory, Want};
 use crate::restore::reexec;
-use crate::restore::segments::{self, Region};
+use crate::restore::segments::{self, Moment, Region};
 use crate::restore::space::{AddressMode, Space, SpaceError};
 use crate::restore::translate::Translation;
 use crate::state;
@@ -151,6 +153,8 @@ pub struct Replayer<'a> {
     modules: HashMap<(ModuleId, Option<usize>), Loaded>,
     kernels: HashMap<KernelId, (Loaded, Option<String>)>,
     types: HashMap<KernelId, Rc<InferredTypes>>,
+    /// What the last comparison showed to be on the device.
+    known: Vec<KnownRegion>,
     lost: Option<LaunchId>,
 }
 
@@ -166,6 +170,7 @@ impl<'a> Replayer<'a> {
             modules: HashMap::new(),
             kernels: HashMap::new(),
             types: HashMap::new(),
+            known: Vec::new(),
             lost: None,
         }
     }
@@ -218,6 +223,7 @@ impl<'a> Replayer<'a> {
     /// Launches, and waits until it is done.
     pub fn launch(&mut self, restored: &Restored<'_>) -> Result<(), ReplayError> {
         self.attempt(restored.launch, |this| {
+            this.known.clear();
             this.device.launch(restored.handle, &restored.config())?;
             Ok(this.device.synchronize()?)
         })
@@ -226,6 +232,7 @@ impl<'a> Replayer<'a> {
     /// Launches, waits until it is done, and returns its running time in nanoseconds.
     pub fn launch_timed(&mut self, restored: &Restored<'_>) -> Result<f64, ReplayError> {
         self.attempt(restored.launch, |this| {
+            this.known.clear();
             Ok(this
                 .device
                 .launch_timed(restored.handle, &restored.config())?)
@@ -388,6 +395,7 @@ impl<'a> Replayer<'a> {
         golden: &Golden,
     ) -> Result<(), ReplayError> {
         self.attempt(restored.launch, |this| {
+            this.known.clear();
             for (copy, target, len) in &golden.copies {
                 this.device.copy(*copy, *target, *len)?;
             }
@@ -417,6 +425,7 @@ impl<'a> Replayer<'a> {
     /// Takes everything off the device.
     pub fn clear(&mut self) -> Result<(), DeviceError> {
         self.kernels.clear();
+        self.known.clear();
         for (_, loaded) in self.modules.drain() {
             self.device.unload(loaded.handle)?;
         }
@@ -568,8 +577,12 @@ impl<'a> Replayer<'a> {
         let Some(space) = &mut self.space else {
             return Err(Cause::NoCode);
         };
+        let mut known = std::mem::take(&mut self.known);
         match space.arrange(self.device, &wants) {
-            Ok(more) => notes.extend(more),
+            Ok(arranged) => {
+                known.retain(|k| !arranged.fresh.iter().any(|fresh| fresh.overlaps(k.range)));
+                notes.extend(arranged.notes);
+            }
             Err(error) => return Err(self.explain(launch, &regions, error)),
         }
         let (loaded, note) = self.load(kernel)?;
@@ -608,7 +621,11 @@ impl<'a> Replayer<'a> {
             archive,
             translation: &translation,
         };
-        rewritten.memory = contents::restore(self.device, source, &placed(&buffers))?;
+        if !translation.is_empty() {
+            // What is known is without rewritten words.
+            known.clear();
+        }
+        rewritten.memory = contents::restore(self.device, source, &placed(&buffers), &known)?;
         if rewritten != Rewritten::default() {
             notes.push(format!(
                 "pointers rewritten to where things lie now: {} in parameters, {} in memory",
@@ -796,6 +813,18 @@ impl<'a> Replayer<'a> {
             })
             .collect();
         let different = contents::different_chunks(self.device, source, &placed)?;
+        if different.is_empty() && restored.translation.is_empty() {
+            // Every byte was compared: the next launch need not be given what is there.
+            self.known = placed
+                .iter()
+                .filter(|placed| !placed.by_reading)
+                .filter_map(|placed| {
+                    let range = AddressRange::new(placed.target, placed.region.range.len())?;
+                    let segments = placed.region.segments(Moment::After);
+                    Some(KnownRegion { range, segments })
+                })
+                .collect();
+        }
         Ok(different
             .into_iter()
             .filter_map(|chunk| {

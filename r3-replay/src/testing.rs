@@ -8,8 +8,8 @@ use r3_archive::model::*;
 use r3_archive::{Archive, ArchiveWriter, WriterOptions};
 
 use crate::device::{
-    AddressRange, Device, DeviceError, DeviceInfo, GlobalAddress, JitOption, KernelHandle,
-    LaunchConfig, ModuleHandle,
+    AddressRange, Device, DeviceError, DeviceInfo, Fill, GlobalAddress, JitOption, KernelHandle,
+    LaunchConfig, ModuleHandle, Piece, write_one_by_one,
 };
 
 /// A launch of nothing.
@@ -90,6 +90,8 @@ pub struct TestDevice {
     /// Every operation on the address space, for tests about order.
     pub log: Vec<String>,
     pub settings: Vec<(i32, i32)>,
+    /// Lengths of the lists that were written piece by piece.
+    pub pieces: Vec<usize>,
     next: u64,
 }
 
@@ -113,6 +115,7 @@ impl TestDevice {
             globals: HashMap::new(),
             log: Vec::new(),
             settings: Vec::new(),
+            pieces: Vec::new(),
             next: 0x10_0000_0000,
         }
     }
@@ -288,6 +291,11 @@ impl Device for TestDevice {
             .slice(range.start(), range.len() as usize)?
             .fill(0);
         Ok(())
+    }
+
+    fn write_pieces(&mut self, pieces: &[Piece], fill: &Fill<'_>) -> Result<(), DeviceError> {
+        self.pieces.push(pieces.len());
+        write_one_by_one(self, pieces, fill)
     }
 
     fn load(&mut self, _: &[u8], _: &[JitOption]) -> Result<ModuleHandle, DeviceError> {

@@ -152,14 +152,7 @@ pub trait Device {
 
     /// Writes many pieces whose bytes `fill` produces, in any order and in parallel where that helps.
     fn write_pieces(&mut self, pieces: &[Piece], fill: &Fill<'_>) -> Result<(), DeviceError> {
-        let mut buffer = Vec::new();
-        for (index, piece) in pieces.iter().enumerate() {
-            buffer.clear();
-            buffer.resize(piece.len as usize, 0);
-            fill(index, &mut buffer).map_err(DeviceError::Fill)?;
-            self.write(piece.address, &buffer)?;
-        }
-        Ok(())
+        write_one_by_one(self, pieces, fill)
     }
 
     /// Compares ranges chunk by chunk. The answer has one flag for each [`COMPARE_CHUNK`] of each
@@ -255,4 +248,20 @@ pub fn compare_by_reading<D: Device + ?Sized>(
         }
     }
     Ok(differs)
+}
+
+/// [`Device::write_pieces`] for a device that cannot do better.
+pub fn write_one_by_one<D: Device + ?Sized>(
+    device: &mut D,
+    pieces: &[Piece],
+    fill: &Fill<'_>,
+) -> Result<(), DeviceError> {
+    let mut buffer = Vec::new();
+    for (index, piece) in pieces.iter().enumerate() {
+        buffer.clear();
+        buffer.resize(piece.len as usize, 0);
+        fill(index, &mut buffer).map_err(DeviceError::Fill)?;
+        device.write(piece.address, &buffer)?;
+    }
+    Ok(())
 }

@@ -2,7 +2,6 @@ use r3_archive::chunk::{CHUNK_SIZE, ChunkList, ChunkRef};
 use r3_archive::model::*;
 
 use super::*;
-use crate::device::AddressRange;
 use crate::testing::{TestArchive, TestDevice, TestRegion};
 use crate::verify::{LaunchReport, Outcome, verify_launch};
 
@@ -510,4 +509,52 @@ fn the_overlay_of_changes_splits_runs() {
             Segment::Zeros { first: 3, count: 1 },
         ]
     );
+}
+
+#[test]
+fn what_is_there_already_is_not_written_again() {
+    let mut archive = TestArchive::new();
+    archive.allocation(1, A, 8, AllocationKind::Device);
+    archive.allocation(2, B, 3 * CHUNK_SIZE as u64, AllocationKind::Device);
+    let mut big = vec![7; 3 * CHUNK_SIZE];
+    for value in 1..=3 {
+        let region = TestRegion::memory(1, A, words(&[value]), words(&[value + 1]));
+        if value == 3 {
+            // One chunk is not what the launch before left.
+            big[CHUNK_SIZE] = 8;
+        }
+        archive.launch(&[region, TestRegion::memory(2, B, big.clone(), big.clone())]);
+    }
+    let archive = archive.open();
+    let mut device = increment();
+    let reports = verify(&archive, &mut device, ReplayOptions::default());
+    assert!(
+        reports
+            .iter()
+            .all(|report| report.outcome == Outcome::Identical),
+        "{reports:?}"
+    );
+    // Of each launch the pieces that were restored, and those that it was compared with.
+    assert_eq!(device.pieces, [4, 4, 0, 4, 1, 4]);
+}
+
+#[test]
+fn after_a_mismatch_everything_is_written_again() {
+    let mut archive = TestArchive::new();
+    archive.allocation(1, A, 8, AllocationKind::Device);
+    archive.allocation(2, B, 8, AllocationKind::Device);
+    for _ in 0..2 {
+        archive.launch(&[
+            TestRegion::memory(1, A, words(&[1]), words(&[5])),
+            TestRegion::memory(2, B, words(&[7]), words(&[7])),
+        ]);
+    }
+    let mut device = increment();
+    let reports = verify(&archive.open(), &mut device, ReplayOptions::default());
+    assert!(
+        reports
+            .iter()
+            .all(|report| report.outcome == Outcome::Mismatch)
+    );
+    assert_eq!(device.pieces, [2, 2, 2, 2]);
 }

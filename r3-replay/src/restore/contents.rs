@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use r3_archive::chunk::{CHUNK_SIZE, ChunkId, ChunkRef};
 use r3_archive::{Archive, ReadError};
 
-use super::segments::{Moment, Region, Segment};
+use super::segments::{Moment, Region, Segment, changed};
 use super::translate::Translation;
 use crate::device::{AddressRange, COMPARE_CHUNK, CompareRange, Device, DeviceError, Piece};
 
@@ -61,16 +61,32 @@ struct Stored {
     id: ChunkId,
 }
 
-/// Writes the bytes of all regions before the launch. Returns how many words were rewritten.
+/// Bytes that are known to be on the device.
+#[derive(Clone, Debug)]
+pub struct KnownRegion {
+    /// Where.
+    pub range: AddressRange,
+    /// What.
+    pub segments: Vec<Segment>,
+}
+
+/// Writes the bytes of all regions before the launch, where they are not known to be there
+/// already. Returns how many words were rewritten.
 pub fn restore(
     device: &mut dyn Device,
     source: Source<'_>,
     regions: &[Placed<'_>],
+    known: &[KnownRegion],
 ) -> Result<u64, DeviceError> {
     let mut pieces = Vec::new();
     let mut stored = Vec::new();
     for (index, placed) in regions.iter().enumerate() {
-        for segment in placed.region.segments(Moment::Before) {
+        let range = AddressRange::new(placed.target, placed.region.range.len());
+        let mut segments = placed.region.segments(Moment::Before);
+        if let Some(known) = known.iter().find(|known| Some(known.range) == range) {
+            segments = changed(&known.segments, &segments);
+        }
+        for segment in segments {
             match segment {
                 Segment::Zeros { first, count } => {
                     if let Some(range) = zeros(placed, first, count) {

@@ -106,6 +106,40 @@ impl Region<'_> {
     }
 }
 
+impl Segment {
+    /// Index of the first chunk, and of the first one behind.
+    fn span(self) -> (u64, u64) {
+        match self {
+            Self::Zeros { first, count } => (first, first + count),
+            Self::Stored { chunk, .. } => (chunk, chunk + 1),
+        }
+    }
+}
+
+/// What of `wanted` is not in `known` already. Both cover the same chunks.
+pub fn changed(known: &[Segment], wanted: &[Segment]) -> Vec<Segment> {
+    let mut changed = Segments::default();
+    let mut known = known.iter().copied().peekable();
+    for &segment in wanted {
+        let (start, end) = segment.span();
+        let mut next = start;
+        while next < end {
+            while known.next_if(|known| known.span().1 <= next).is_some() {}
+            let part = known.peek().filter(|known| known.span().0 <= next);
+            let until = part.map_or(end, |known| known.span().1.min(end));
+            match (segment, part) {
+                (Segment::Zeros { .. }, Some(Segment::Zeros { .. })) => {}
+                (Segment::Zeros { .. }, _) => changed.zeros(next, until - next),
+                (Segment::Stored { id, .. }, Some(Segment::Stored { id: there, .. }))
+                    if *there == id => {}
+                (Segment::Stored { chunk, id }, _) => changed.chunk(chunk, ChunkRef::Data(id)),
+            }
+            next = until;
+        }
+    }
+    changed.0
+}
+
 #[derive(Default)]
 struct Segments(Vec<Segment>);
 
@@ -199,4 +233,74 @@ pub fn regions(launch: &LaunchRecord) -> Result<Vec<Region<'_>>, Malformed> {
         ));
     }
     Ok(regions)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A list of segments from one content per chunk; 0 stands for zeros.
+    fn segments(contents: &[u8]) -> Vec<Segment> {
+        let mut segments = Segments::default();
+        for (chunk, &content) in (0..).zip(contents) {
+            let data = match content {
+                0 => ChunkRef::Zero,
+                other => ChunkRef::Data(ChunkId([other; 16])),
+            };
+            segments.chunk(chunk, data);
+        }
+        segments.0
+    }
+
+    fn apply(contents: &mut [u8], segments: &[Segment]) {
+        for segment in segments {
+            let (from, to) = segment.span();
+            for chunk in from..to {
+                contents[chunk as usize] = match segment {
+                    Segment::Zeros { .. } => 0,
+                    Segment::Stored { id, .. } => id.0[0],
+                };
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn writing_what_changed_gives_what_is_wanted_and_nothing_is_written_twice(
+            pairs in prop::collection::vec((0u8..3, 0u8..3), 0..40),
+        ) {
+            let (known, wanted): (Vec<u8>, Vec<u8>) = pairs.into_iter().unzip();
+            let changed = changed(&segments(&known), &segments(&wanted));
+            let mut result = known.clone();
+            apply(&mut result, &changed);
+            prop_assert_eq!(&result, &wanted);
+            let written: u64 = changed.iter().map(|s| s.span().1 - s.span().0).sum();
+            let different = known.iter().zip(&wanted).filter(|(k, w)| k != w).count();
+            prop_assert_eq!(written, different as u64);
+        }
+    }
+
+    #[test]
+    fn a_long_run_of_zeros_is_compared_as_one() {
+        let known = [Segment::Zeros {
+            first: 0,
+            count: 1 << 40,
+        }];
+        let id = ChunkId([1; 16]);
+        let wanted = [
+            Segment::Zeros { first: 0, count: 5 },
+            Segment::Stored { chunk: 5, id },
+            Segment::Zeros {
+                first: 6,
+                count: (1 << 40) - 6,
+            },
+        ];
+        assert_eq!(changed(&known, &wanted), [Segment::Stored { chunk: 5, id }]);
+        assert_eq!(
+            changed(&wanted, &known),
+            [Segment::Zeros { first: 5, count: 1 }]
+        );
+    }
 }

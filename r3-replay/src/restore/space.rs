@@ -58,6 +58,17 @@ pub struct Space {
     host_refused: Option<String>,
     device: BTreeSet<AddressRange>,
     host: BTreeSet<AddressRange>,
+    /// Memory that was put in place for the present launch.
+    fresh: Vec<AddressRange>,
+}
+
+/// What [`Space::arrange`] did.
+#[derive(Clone, Debug, Default)]
+pub struct Arranged {
+    /// Notes for the user.
+    pub notes: Vec<String>,
+    /// Memory that was not there before: its content is undefined.
+    pub fresh: Vec<AddressRange>,
 }
 
 impl Space {
@@ -83,6 +94,7 @@ impl Space {
             host_refused: None,
             device: BTreeSet::new(),
             host: BTreeSet::new(),
+            fresh: Vec::new(),
         };
         for range in space.plan.reservations.clone() {
             space.reserve_block(device, range)?;
@@ -131,13 +143,13 @@ impl Space {
             .filter_map(|(range, error)| Some((*range, error?.as_str())))
     }
 
-    /// Puts memory where some of the wants need it and takes other memory away. Returns notes for
-    /// the user.
+    /// Puts memory where some of the wants need it and takes other memory away.
     pub fn arrange(
         &mut self,
         device: &mut dyn Device,
         wants: &[Want],
-    ) -> Result<Vec<String>, SpaceError> {
+    ) -> Result<Arranged, SpaceError> {
+        self.fresh.clear();
         let mut notes = Vec::new();
         let mut mappings = self.mappings(wants)?;
         self.check_size(device, &mappings)?;
@@ -161,7 +173,10 @@ impl Space {
                 self.granularities.reservation >> 20
             )
         }));
-        Ok(notes)
+        Ok(Arranged {
+            notes,
+            fresh: std::mem::take(&mut self.fresh),
+        })
     }
 
     /// The mappings for wants, with host memory as far as there is any.
@@ -322,6 +337,7 @@ impl Space {
                 Ok(()) => self.host.insert(range),
                 Err(error) => return Ok(Some(error.to_string())),
             };
+            self.fresh.push(range);
         }
         for &range in &wanted {
             if self.device.contains(&range) {
@@ -329,6 +345,7 @@ impl Space {
             }
             device.map(range)?;
             self.device.insert(range);
+            self.fresh.push(range);
         }
         Ok(None)
     }
