@@ -172,7 +172,9 @@ impl ChunkList {
                 ChunkRun::Zero(count) => (*count, &[]),
                 ChunkRun::Data(ids) => (0, ids),
             };
-            (0..zeros).map(|_| ChunkRef::Zero).chain(ids.iter().map(|id| ChunkRef::Data(*id)))
+            (0..zeros)
+                .map(|_| ChunkRef::Zero)
+                .chain(ids.iter().map(|id| ChunkRef::Data(*id)))
         })
     }
 

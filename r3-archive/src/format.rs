@@ -12,6 +12,9 @@ pub const FILE_MAGIC: [u8; 8] = *b"\x89R3\r\n\x1a\n\0";
 /// Version of the layout that this crate writes, and the newest one that it reads.
 pub const FORMAT_VERSION: u32 = 1;
 
+/// Version of chunk blocks that this crate writes, and the newest one that it reads.
+pub const CHUNK_VERSION: u16 = 1;
+
 /// Where the first block starts.
 pub const BLOCKS_START: u64 = 4096;
 

@@ -21,7 +21,7 @@ pub(crate) use source::Source;
 
 use crate::{
     chunk::{Blob, CHUNK_SIZE, ChunkId, ChunkRef},
-    format::{BlockHeader, Identity, Kind},
+    format::{BlockHeader, CHUNK_VERSION, Identity, Kind},
     index::ChunkEntry,
     model::*,
 };
@@ -245,6 +245,15 @@ impl Archive {
             });
         };
         let header = self.source.header(entry.offset, self.tag)?;
+        if header.kind == Kind::CHUNK && header.version > CHUNK_VERSION {
+            return Err(ReadError::TooNew {
+                path: self.source.path.clone(),
+                what: "chunk",
+                found: header.version.into(),
+                supported: CHUNK_VERSION.into(),
+                writer: self.identity.writer_version(),
+            });
+        }
         if header.kind != Kind::CHUNK || header.hash != id || header.raw_len > CHUNK_SIZE as u64 {
             return Err(self
                 .source

@@ -12,6 +12,9 @@ use crate::{
     format::{BLOCK_COMMITTED, BLOCK_RESERVED, BlockHeader, Codec, HEADER_LEN},
 };
 
+/// What one byte of a zstd frame can become at most: a block of 128 KiB takes four.
+const ZSTD_MOST: u64 = 1 << 15;
+
 pub(crate) struct Source {
     pub path: Arc<PathBuf>,
     bytes: Bytes,
@@ -146,6 +149,14 @@ impl Source {
                 needed: header.raw_len,
                 limit: raw_limit,
             });
+        }
+        let most = match Codec::from_number(header.codec) {
+            Some(Codec::Zstd) => header.stored_len.saturating_mul(ZSTD_MOST),
+            _ => header.stored_len,
+        };
+        if header.raw_len > most {
+            let what = header.kind.name();
+            return Err(self.damaged(offset, format!("the lengths of the {what} disagree")));
         }
         let mut out = vec![0; usize::try_from(header.raw_len).unwrap_or(0)];
         self.payload_into(offset, header, &mut out)?;

@@ -12,12 +12,9 @@ use super::{
 use crate::{
     chunk::{CHUNK_SIZE, ChunkId, ChunkRef},
     compress::Compressors,
-    format::{Codec, Encoding, Kind},
+    format::{CHUNK_VERSION, Codec, Encoding, Kind},
     index::ChunkEntry,
 };
-
-/// Version of a chunk block.
-pub(crate) const CHUNK_VERSION: u16 = 1;
 
 const SHARDS: usize = 64;
 

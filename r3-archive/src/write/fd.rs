@@ -6,7 +6,7 @@
 
 use std::{
     ffi::CString,
-    fs::File,
+    fs::{File, OpenOptions},
     io,
     mem::ManuallyDrop,
     os::{
@@ -26,50 +26,31 @@ pub(super) struct Fd {
     inode: u64,
     file: ManuallyDrop<File>,
     owner: u32,
-    is_named: bool,
 }
 
 impl Fd {
-    /// Creates the file, without its name where the file system can do that: a process killed before
-    /// [`publish`](Self::publish) leaves nothing behind. Fails when the file exists.
-    pub fn create(path: &Path) -> io::Result<Self> {
+    /// Creates the file with `start` in it; fails when it exists. Where the file system can do
+    /// that, it gets its name only then: a process that is killed leaves nothing, or a file that
+    /// can be read.
+    pub fn create(path: &Path, start: &[u8]) -> io::Result<Self> {
         if path.symlink_metadata().is_ok() {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
-        // What a GPU's memory holds is as private as a core file.
-        let mut options = File::options();
-        options.read(true).write(true).mode(0o600);
-        let folder = path
-            .parent()
-            .filter(|folder| !folder.as_os_str().is_empty());
-        let nameless = options
-            .clone()
-            .custom_flags(libc::O_TMPFILE)
-            .open(folder.unwrap_or(Path::new(".")));
-        let (file, is_named) = match nameless {
-            Ok(file) => (file, false),
-            // Not on this file system (NFS, some FUSE file systems).
-            Err(_) => (options.create_new(true).open(path)?, true),
-        };
-        let file = move_up(file);
-        let metadata = file.metadata()?;
-        Ok(Self {
-            path: path.to_owned(),
-            device: metadata.dev(),
-            inode: metadata.ino(),
-            file: ManuallyDrop::new(file),
-            owner: std::process::id(),
-            is_named,
-        })
+        match Self::create_nameless(path, start) {
+            // Not on this file system (NFS, some FUSE file systems), or there is no /proc.
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                Self::create_named(path, start)
+            }
+            done => done,
+        }
     }
 
-    /// Gives the file its name. Fails when another file has it.
-    pub fn publish(&mut self) -> io::Result<()> {
-        if self.is_named {
-            return Ok(());
-        }
-        let from = CString::new(format!("/proc/self/fd/{}", self.file.as_raw_fd()))?;
-        let to = CString::new(self.path.as_os_str().as_bytes())?;
+    fn create_nameless(path: &Path, start: &[u8]) -> io::Result<Self> {
+        let folder = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
+        let file = move_up(options().custom_flags(libc::O_TMPFILE).open(folder)?);
+        begin(&file, start)?;
+        let from = CString::new(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
+        let to = CString::new(path.as_os_str().as_bytes())?;
         // SAFETY: both are C strings.
         let linked = unsafe {
             libc::linkat(
@@ -83,15 +64,27 @@ impl Fd {
         if linked != 0 {
             return Err(io::Error::last_os_error());
         }
-        self.is_named = true;
-        Ok(())
+        Self::new(path, file)
     }
 
-    /// Takes back a file that could not be begun.
-    pub fn discard(self) {
-        if self.is_named {
-            let _ = std::fs::remove_file(&self.path);
-        }
+    fn create_named(path: &Path, start: &[u8]) -> io::Result<Self> {
+        let file = move_up(options().create_new(true).open(path)?);
+        begin(&file, start)
+            .and_then(|()| Self::new(path, file))
+            .inspect_err(|_| {
+                let _ = std::fs::remove_file(path);
+            })
+    }
+
+    fn new(path: &Path, file: File) -> io::Result<Self> {
+        let metadata = file.metadata()?;
+        Ok(Self {
+            path: path.to_owned(),
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            file: ManuallyDrop::new(file),
+            owner: std::process::id(),
+        })
     }
 
     fn is(&self, file: &File) -> bool {
@@ -124,6 +117,18 @@ impl Drop for Fd {
             unsafe { ManuallyDrop::drop(&mut self.file) }
         }
     }
+}
+
+fn options() -> OpenOptions {
+    let mut options = File::options();
+    // What a GPU's memory holds is as private as a core file.
+    options.read(true).write(true).mode(0o600);
+    options
+}
+
+fn begin(file: &File, start: &[u8]) -> io::Result<()> {
+    allocate(file, 0, start.len() as u64)?;
+    file.write_all_at(start, 0)
 }
 
 fn move_up(file: File) -> File {
@@ -178,6 +183,21 @@ pub(super) fn write_zeros(file: &File, len: u64, new_len: u64) -> io::Result<()>
     Ok(())
 }
 
+/// What the file may take of the file system beyond what it needs now: most of what is free is
+/// left to the program.
+pub(super) fn spare(file: &File) -> u64 {
+    // SAFETY: a statvfs of zeros is valid, and the call writes to it only.
+    let (failed, found) = unsafe {
+        let mut found: libc::statvfs = std::mem::zeroed();
+        (libc::fstatvfs(file.as_raw_fd(), &mut found) != 0, found)
+    };
+    if failed {
+        u64::MAX
+    } else {
+        found.f_bavail.saturating_mul(found.f_frsize) / 8
+    }
+}
+
 /// The process's limit on the size of a file.
 pub(super) fn size_limit() -> u64 {
     let mut limit = libc::rlimit {
@@ -189,5 +209,54 @@ pub(super) fn size_limit() -> u64 {
         limit.rlim_cur
     } else {
         u64::MAX
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zeros_are_written_where_the_system_cannot_allocate() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut fd = Fd::create(&dir.path().join("a"), b"").unwrap();
+        let file = fd.file().unwrap();
+        file.write_all_at(b"before", 0).unwrap();
+        write_zeros(file, 4096, 300_001).unwrap();
+        let bytes = std::fs::read(dir.path().join("a")).unwrap();
+        assert_eq!(bytes.len(), 300_001);
+        assert!(bytes.starts_with(b"before") && bytes[6..].iter().all(|byte| *byte == 0));
+    }
+
+    #[test]
+    fn a_file_is_begun_with_and_without_the_help_of_the_file_system() {
+        for create in [Fd::create, Fd::create_nameless, Fd::create_named] {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("a");
+            drop(create(&path, b"start").unwrap());
+            assert_eq!(std::fs::read(&path).unwrap(), b"start");
+            let again = create(&path, b"again").map(drop).unwrap_err();
+            assert_eq!(again.kind(), io::ErrorKind::AlreadyExists);
+            assert_eq!(std::fs::read(&path).unwrap(), b"start");
+            assert_eq!(dir.path().read_dir().unwrap().count(), 1);
+        }
+    }
+
+    #[test]
+    fn a_descriptor_that_became_another_file_is_opened_again_and_not_closed() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a");
+        let mut fd = Fd::create(&path, b"").unwrap();
+        let other = File::create(dir.path().join("other")).unwrap();
+        let number = fd.file().unwrap().as_raw_fd();
+        // SAFETY: `number` is the descriptor of `fd`, which must cope with exactly this.
+        assert_eq!(unsafe { libc::dup2(other.as_raw_fd(), number) }, number);
+        assert_ne!(fd.file().unwrap().as_raw_fd(), number);
+        fd.file().unwrap().write_all_at(b"mine", 0).unwrap();
+        drop(fd);
+        assert_eq!(std::fs::read(&path).unwrap(), b"mine");
+        assert_eq!(other.metadata().unwrap().len(), 0);
+        // SAFETY: takes over the descriptor made by `dup2`, which is still open.
+        assert!(unsafe { File::from_raw_fd(number) }.metadata().is_ok());
     }
 }

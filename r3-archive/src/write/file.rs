@@ -27,7 +27,7 @@ use crate::{
     chunk::ChunkId,
     format::{
         self, BLOCK_COMMITTED, BLOCK_RESERVED, BLOCK_STATE_OFFSET, BLOCKS_START, BlockHeader,
-        Closing, Codec, Encoding, HEADER_LEN, IDENTITY_LEN, Identity, Kind,
+        CLOSING_LEN, Closing, Codec, Encoding, HEADER_LEN, IDENTITY_LEN, Identity, Kind,
     },
     index::{INDEX_VERSION, Index, RecordEntry},
 };
@@ -98,14 +98,6 @@ impl BlockFile {
     pub fn create(path: &Path, budget: u64) -> Result<Self, WriteError> {
         // The program may change its working directory later.
         let path = Arc::new(std::path::absolute(path).unwrap_or_else(|_| path.to_owned()));
-        let failed = |error: io::Error| WriteError::Create {
-            path: path.clone(),
-            error: Arc::new(error),
-        };
-        let mut fd = Fd::create(&path).map_err(|error| match error.kind() {
-            io::ErrorKind::AlreadyExists => WriteError::Exists { path: path.clone() },
-            _ => failed(error),
-        })?;
         let uuid = random_uuid();
         let mut writer = [0; 16];
         for (to, from) in writer.iter_mut().zip(env!("CARGO_PKG_VERSION").bytes()) {
@@ -116,20 +108,17 @@ impl BlockFile {
             uuid,
             writer,
         };
-        let written = match fd.file() {
-            Some(file) => fd::allocate(file, 0, BLOCKS_START).and_then(|()| {
-                file.write_all_at(&identity.to_bytes(), 0)?;
-                file.write_all_at(&Closing::default().to_bytes(), IDENTITY_LEN as u64)
-            }),
-            None => Err(io::Error::other("it disappeared")),
-        };
-        if let Err(error) = written.and_then(|()| fd.publish()) {
-            fd.discard();
-            return Err(match error.kind() {
-                io::ErrorKind::AlreadyExists => WriteError::Exists { path },
-                _ => failed(error),
-            });
-        }
+        let mut start = [0; BLOCKS_START as usize];
+        start[..IDENTITY_LEN].copy_from_slice(&identity.to_bytes());
+        start[IDENTITY_LEN..IDENTITY_LEN + CLOSING_LEN]
+            .copy_from_slice(&Closing::default().to_bytes());
+        let fd = Fd::create(&path, &start).map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => WriteError::Exists { path: path.clone() },
+            _ => WriteError::Create {
+                path: path.clone(),
+                error: Arc::new(error),
+            },
+        })?;
         Ok(Self {
             owner: std::process::id(),
             uuid,
@@ -290,7 +279,10 @@ impl BlockFile {
             });
         };
         if end > state.allocated {
-            let mut step = state.allocated.clamp(MIN_STEP, MAX_STEP);
+            let mut step = state
+                .allocated
+                .clamp(MIN_STEP, MAX_STEP)
+                .min(fd::spare(file));
             loop {
                 let wish = state
                     .allocated

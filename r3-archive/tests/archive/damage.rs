@@ -306,6 +306,16 @@ fn forged_lengths_are_refused_before_anything_is_allocated() {
             .reason
             .contains("kernel 1 is missing")
     );
+    // An index that claims more than it has.
+    let mut bytes = good.clone();
+    forge(&mut bytes, Kind::INDEX, |header, _| {
+        header.raw_len = 1 << 31
+    });
+    let archive = Archive::from_bytes(bytes).unwrap();
+    assert!(matches!(
+        archive.salvaged().unwrap().reason,
+        SalvageReason::Index(_)
+    ));
     // Counts of the index.
     let mut bytes = good;
     forge(&mut bytes, Kind::INDEX, |_, payload| {

@@ -81,6 +81,16 @@ fn on_a_tiny_file_system() {
         println!("NOT TESTED: this machine does not let us mount a file system");
         return;
     }
+    let writer = ArchiveWriter::create(&dir.join("first.r3"), options(0)).unwrap();
+    write_sample(&writer, 1);
+    let taken = std::fs::metadata(writer.path()).unwrap().len();
+    assert!(
+        taken < 2 << 20,
+        "{taken} bytes of 8 MiB are taken for {}",
+        writer.stored_bytes()
+    );
+    std::fs::remove_file(writer.path()).unwrap();
+    drop(writer);
     write_until_full(&dir, 7 << 20, 8 << 20);
     println!("TESTED");
 }

@@ -48,6 +48,37 @@ fn a_newer_record_is_named_with_the_version_that_wrote_it() {
 }
 
 #[test]
+fn a_newer_chunk_is_named_when_it_is_read() {
+    let (mut bytes, launches) = sample_bytes(1);
+    let wanted = launches[0].before.regions[0]
+        .chunks
+        .stored()
+        .next()
+        .unwrap()
+        .1;
+    let at = bytes
+        .windows(16)
+        .position(|window| window == wanted.0)
+        .unwrap()
+        - 32;
+    let mut header = BlockHeader::parse(bytes[at..at + HEADER_LEN].try_into().unwrap()).unwrap();
+    assert_eq!(header.hash, wanted);
+    header.version = 2;
+    bytes[at..at + HEADER_LEN].copy_from_slice(&header.to_bytes());
+    let archive = Archive::from_bytes(bytes).unwrap();
+    let error = archive.region_before(&launches[0], 0, 0..10).unwrap_err();
+    assert!(matches!(
+        &error,
+        ReadError::TooNew {
+            what: "chunk",
+            found: 2,
+            supported: 1,
+            ..
+        }
+    ));
+}
+
+#[test]
 fn a_kind_that_is_not_known_is_skipped_and_counted() {
     let (mut bytes, launches) = sample_bytes(2);
     let at = find(&bytes, Kind::PROCESS_STATS);
