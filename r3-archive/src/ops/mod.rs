@@ -11,7 +11,7 @@ use crate::{ReadError, WriteError};
 
 pub use fsck::{check, fsck};
 pub use merge::merge;
-pub use report::{BlockCount, Finding, Report, Severity};
+pub use report::{BlockCount, Finding, MAX_FINDINGS, Report, Severity};
 pub use trim::trim;
 
 /// Why an operation failed. Its output file is removed.

@@ -106,3 +106,32 @@ fn a_killed_process_leaves_every_launch_that_it_had_written() {
         }
     }
 }
+
+#[test]
+fn a_process_killed_at_its_start_leaves_no_file_or_one_that_can_be_read() {
+    let mut files = 0;
+    for round in 0..40u64 {
+        let dir = tempfile::tempdir().unwrap();
+        let begun = Instant::now();
+        let mut process = child("kill::writer", dir.path())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        let path = dir.path().join("a.r3");
+        // Half of them are killed as soon as the file has its name.
+        let wait = Duration::from_micros(round * 500);
+        while begun.elapsed() < wait || round % 2 == 0 && !path.exists() {
+            assert!(begun.elapsed() < Duration::from_secs(60));
+            std::hint::spin_loop();
+        }
+        process.kill().unwrap();
+        process.wait().unwrap();
+        if path.exists() {
+            files += 1;
+            let archive = Archive::open(&path).unwrap();
+            let report = ops::check(&archive).unwrap();
+            assert!(report.is_sound(), "{report}");
+        }
+    }
+    assert!(files >= 20);
+}
