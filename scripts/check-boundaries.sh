@@ -40,6 +40,18 @@ without r3-archive r3-image r3-options r3-replay cudarc object
 without r3-image r3-archive r3-options r3-replay cudarc
 without r3-options r3-archive r3-image r3-replay cudarc
 
+# only PATTERN FOLDER FILE: what PATTERN stands for is done in FILE alone.
+only() {
+    local files
+    files=$(grep -rlE --include='*.rs' "$1" "$2" || true)
+    [ "$files" = "$3" ] || {
+        say "'$1' may be in $3 only, and is in: $(echo "$files" | xargs)"
+        bad=1
+    }
+}
+only '\bbincode::' r3-archive/src r3-archive/src/codec.rs
+only '\benv::(var|vars)(_os)?\b|\bgetenv\b' r3-intercept/src r3-intercept/src/process.rs
+
 # Whoever adds a dependency says why.
 for crate in $(scripts/crates.py direct); do
     grep -q "^| $crate\b" docs/dependencies.md || {
