@@ -1,19 +1,72 @@
-//! (being written)
-pub mod bench;
-pub mod capture;
-pub mod cli;
-pub mod code;
-pub mod compare;
+//! Replays captured CUDA launches without the application, and checks every byte.
+//!
+//! In flows an archive ([`r3_archive::Archive`]); out flows a report about its launches. On the way
+//! of one launch, which is the order of the modules below:
+//!
+//! 1. [`device`]: what a device must be able to do. [`device::cuda`] is a GPU through its driver.
+//! 2. [`restore`]: the launch's memory is put back at the addresses where it was: addresses are
+//!    reserved before anything else takes room, memory is mapped where something was recorded and
+//!    nowhere else, and bytes are written.
+//! 3. [`code`]: which of the module's code forms runs, so that other code than the recorded one
+//!    never runs unsaid.
+//! 4. [`state`]: limits, function settings and launch attributes.
+//! 5. [`replay`]: a [`Replayer`](replay::Replayer) does all that, launches, and finds what differs
+//!    from the recorded memory after the launch.
+//! 6. [`compare`]: whether a difference is within a tolerance, and how to say where it is.
+//!
+//! On top of it are [`verify`](mod@verify) (the verdict on one launch), [`noise`] (how much the
+//! original varies from run to run) and [`bench`](mod@bench) (how long it takes); [`trust`] says when
+//! a verdict proves less than it seems to. [`inspect`] looks into archives without a device,
+//! [`capture`] starts programs to be captured, and [`cli`] is the program.
+//!
+//! # Invariants
+//!
+//! - **Every recorded byte is compared**, those that the launch should not have touched included.
+//!   Zeros and equal chunks are recognised on the device; nothing is sampled.
+//! - **Nothing moves silently.** Memory is at its recorded address, or a note says what was
+//!   rewritten and how often, or the launch is not run.
+//! - **Archives are hostile.** Sizes are checked against the device before memory is mapped,
+//!   records against themselves before they are used, names before they reach a terminal. What a
+//!   stranger's *kernel* does is bounded by the GPU alone: see `docs/security.md`.
+//! - **An error names** the file or launch, the kernel, the operation, and what to do.
+//! - Unsafe code is in `device::cuda` (the driver), `nvml`, and a few calls of the C library.
+
 pub mod device;
-pub mod error;
-pub mod inspect;
-pub mod names;
-pub mod noise;
-pub mod nvml;
-pub mod replay;
+
 pub mod restore;
+
+pub mod code;
+
 pub mod state;
+
+pub mod replay;
+
+pub mod compare;
+
+pub mod verify;
+
+pub mod trust;
+
+pub mod noise;
+
+pub mod bench;
+
+pub mod nvml;
+
+pub mod inspect;
+
+pub mod capture;
+
+pub mod names;
+
+pub mod error;
+
+pub mod cli;
+
 #[cfg(test)]
 mod testing;
-pub mod trust;
-pub mod verify;
+
+/// The examples of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

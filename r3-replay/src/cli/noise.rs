@@ -7,8 +7,9 @@ use serde::Serialize;
 use super::device::{self, DeviceArgs};
 use super::output::{Output, bytes, complain};
 use super::select::{self, Select};
-use super::verify::{ToleranceArgs, describe};
+use super::verify::{TypeArgs, describe};
 use super::{FAILED, Failure, OK};
+use crate::compare::{Tolerance, Tolerances};
 use crate::noise::{LaunchNoise, measure, tolerance_file};
 
 /// Run launches several times, show how far the results differ from run to run, and suggest
@@ -28,7 +29,7 @@ pub struct Args {
     device: DeviceArgs,
 
     #[command(flatten)]
-    types: ToleranceArgs,
+    types: TypeArgs,
 
     /// How often each launch is run.
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(2..))]
@@ -53,7 +54,8 @@ struct Report<'a> {
 
 /// Runs the command.
 pub fn run(args: &Args, out: &mut Output) -> Result<u8, Failure> {
-    let known = args.types.read()?;
+    let mut known = Tolerances::exact();
+    args.types.add(&mut known, Tolerance::EXACT)?;
     let archive = select::open(&args.file)?;
     let launches = select::launches(&archive, &args.select)?;
     let mut device = device::open(&args.device)?;

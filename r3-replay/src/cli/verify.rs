@@ -51,9 +51,8 @@ pub struct ToleranceArgs {
     #[arg(long, value_name = "FILE")]
     tolerance_file: Option<PathBuf>,
 
-    /// Type of a buffer's elements, e.g. `arg0=f32`; `all=f32` for all buffers.
-    #[arg(long = "type", value_name = "BUFFER=TYPE")]
-    types: Vec<String>,
+    #[command(flatten)]
+    types: TypeArgs,
 
     /// Tolerance for buffers given by --type, and for floating-point buffers whose type the
     /// kernel's PTX tells: `abs=1e-6,rel=1e-5,ulp=4`, each part optional.
@@ -74,6 +73,22 @@ impl ToleranceArgs {
             None => Tolerance::EXACT,
         };
         tolerances.set_inferred(tolerance);
+        self.types.add(&mut tolerances, tolerance)?;
+        Ok(tolerances)
+    }
+}
+
+/// Options about element types.
+#[derive(clap::Args, Clone, Debug)]
+pub struct TypeArgs {
+    /// Type of a buffer's elements, e.g. `arg0=f32`; `all=f32` for all buffers.
+    #[arg(long = "type", value_name = "BUFFER=TYPE")]
+    types: Vec<String>,
+}
+
+impl TypeArgs {
+    /// Adds a rule for each type that was given.
+    pub fn add(&self, tolerances: &mut Tolerances, tolerance: Tolerance) -> Result<(), Failure> {
         for text in &self.types {
             let (buffer, element) = text.rsplit_once('=').ok_or_else(|| {
                 Failure::Message(format!(
@@ -93,7 +108,7 @@ impl ToleranceArgs {
             };
             tolerances.add(rule).map_err(Failure::new)?;
         }
-        Ok(tolerances)
+        Ok(())
     }
 }
 
