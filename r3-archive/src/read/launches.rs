@@ -16,22 +16,29 @@ pub(crate) struct Slot {
     /// Where its block starts.
     pub offset: u64,
     pub launch: StoredLaunch,
+    /// Stored chunks that it names.
+    pub chunks: u64,
 }
 
 impl Archive {
     /// All launches, ascending by id. The first call puts them together, which takes memory in
-    /// proportion to what their snapshots cover (16 bytes per stored chunk); where that is too
+    /// proportion to what their snapshots cover (16 bytes per stored chunk). Where that is too
     /// much, see [`launch_heads`](Self::launch_heads) and [`load_launch`](Self::load_launch).
     ///
     /// Launches of which a part is missing were left out at opening: see
-    /// [`salvaged`](Self::salvaged). One whose chunk lists can be read no more, because the file
-    /// was changed in the meantime, is left out here.
+    /// [`salvaged`](Self::salvaged). Left out here are those after the first that exceeds
+    /// [`Limits::all_launch_chunks`](super::Limits::all_launch_chunks), and those that can be read
+    /// no more because the file was changed in the meantime.
     pub fn launches(&self) -> &[LaunchRecord] {
         self.launches.get_or_init(|| {
-            self.slots
-                .iter()
-                .filter_map(|slot| self.resolve(slot).ok())
-                .collect()
+            let mut left = self.limits.all_launch_chunks;
+            let fits = |slot: &&Slot| {
+                let rest = left.checked_sub(slot.chunks);
+                left = rest.unwrap_or(0);
+                rest.is_some()
+            };
+            let slots = self.slots.iter().take_while(fits);
+            slots.filter_map(|slot| self.resolve(slot).ok()).collect()
         })
     }
 
@@ -145,11 +152,10 @@ impl Archive {
     }
 
     /// Drops launches that cannot be used, and says so.
-    pub(super) fn check_launches(&mut self, salvage: &mut Salvage) -> Result<(), ReadError> {
+    pub(super) fn check_launches(&mut self, salvage: &mut Salvage) {
         let mut tables = Tables::default();
-        let mut total = 0u64;
         let mut kept: Vec<Slot> = Vec::with_capacity(self.slots.len());
-        for slot in std::mem::take(&mut self.slots) {
+        for mut slot in std::mem::take(&mut self.slots) {
             let id = slot.launch.head.id;
             let twice = kept.last().is_some_and(|last| last.launch.head.id == id);
             let checked = if twice {
@@ -159,7 +165,7 @@ impl Archive {
             };
             match checked {
                 Ok(chunks) => {
-                    total = total.saturating_add(chunks);
+                    slot.chunks = chunks;
                     kept.push(slot);
                 }
                 Err(reason) => {
@@ -171,17 +177,8 @@ impl Archive {
                 }
             }
         }
-        if total > self.limits.all_launch_chunks {
-            return Err(ReadError::Limit {
-                path: self.source.path.clone(),
-                what: "the launches' lists of chunks",
-                needed: total,
-                limit: self.limits.all_launch_chunks,
-            });
-        }
         self.heads = kept.iter().map(|slot| slot.launch.head.clone()).collect();
         self.slots = kept;
-        Ok(())
     }
 
     /// The number of stored chunks that a launch names, or what of it is missing.

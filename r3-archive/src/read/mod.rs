@@ -37,7 +37,7 @@ pub struct Limits {
     pub blob_bytes: u64,
     /// Stored chunks that the regions and changes of one launch name. The default is 1 TiB of memory.
     pub launch_chunks: u64,
-    /// Stored chunks that all launches together name, when all are asked for at once.
+    /// Stored chunks that all launches of [`Archive::launches`] together name.
     pub all_launch_chunks: u64,
 }
 

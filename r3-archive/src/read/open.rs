@@ -66,7 +66,7 @@ pub(crate) fn open(source: Source, limits: Limits) -> Result<Archive, ReadError>
         launches: std::sync::OnceLock::new(),
     };
     archive.read_records(&blocks.records, &mut salvage)?;
-    archive.check_launches(&mut salvage)?;
+    archive.check_launches(&mut salvage);
     let whole = salvage.reason == SalvageReason::Blocks
         && salvage.damaged_blocks == 0
         && salvage.dropped.is_empty();
@@ -246,6 +246,7 @@ impl Archive {
                 self.slots.push(Slot {
                     offset: entry.offset,
                     launch,
+                    chunks: 0,
                 });
             }
             _ => {}

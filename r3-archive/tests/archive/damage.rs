@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use r3_archive::{Archive, ReadError, SalvageReason, format::*, model::*, ops};
+use r3_archive::{
+    Archive, ArchiveWriter, Limits, ReadError, SalvageReason, chunk::*, format::*, model::*, ops,
+};
 
 use crate::common::*;
 
@@ -243,7 +245,7 @@ fn an_archive_inside_a_chunk_is_not_taken_for_the_file_itself() {
     let (inner, _) = sample_bytes(1);
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.r3");
-    let writer = r3_archive::ArchiveWriter::create(&path, options(0)).unwrap();
+    let writer = ArchiveWriter::create(&path, options(0)).unwrap();
     // Its blocks lie 64-byte aligned in the outer file: noise keeps the chunk uncompressed.
     let mut chunk = inner[BLOCKS_START as usize..].to_vec();
     chunk.extend(noise(1, 40_000));
@@ -269,7 +271,7 @@ fn forge(bytes: &mut [u8], kind: Kind, change: impl FnOnce(&mut BlockHeader, &mu
     let payload = &mut bytes[at + HEADER_LEN..][..header.stored_len as usize];
     change(&mut header, payload);
     if header.codec == 0 {
-        header.hash = r3_archive::chunk::ChunkId::of(payload);
+        header.hash = ChunkId::of(payload);
     }
     bytes[at..at + HEADER_LEN].copy_from_slice(&header.to_bytes());
 }
@@ -327,4 +329,58 @@ fn forged_lengths_are_refused_before_anything_is_allocated() {
         SalvageReason::Index(_)
     ));
     assert_eq!(archive.launches().len(), 1);
+}
+
+#[test]
+fn limits_bound_what_a_file_can_make_its_reader_hold() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.r3");
+    let writer = ArchiveWriter::create(&path, options(0)).unwrap();
+    write_sample(&writer, 0);
+    // A small file whose launches list 20,000 chunks each.
+    let chunk = writer.put_chunk(&noise(1, CHUNK_SIZE)).unwrap();
+    let list: ChunkList = std::iter::repeat_n(chunk, 20_000).collect();
+    for id in 1..=5 {
+        let region = (1, 20_000 * CHUNK_SIZE as u64, list.clone());
+        writer.append(&launch(id, 1, &[region], vec![])).unwrap();
+    }
+    writer.finish().unwrap();
+    let all = Archive::open(&path).unwrap();
+    assert_eq!(all.launches().len(), 5);
+    assert!(all.file_len() < 200_000);
+
+    let limits = Limits {
+        all_launch_chunks: 50_000,
+        ..Limits::default()
+    };
+    let some = Archive::open_with(&path, limits).unwrap();
+    assert_eq!((some.launches().len(), some.launch_heads().len()), (2, 5));
+    assert_eq!(some.load_launch(LaunchId(5)).unwrap(), all.launches()[4]);
+
+    let limits = Limits {
+        launch_chunks: 10_000,
+        ..Limits::default()
+    };
+    let none = Archive::open_with(&path, limits).unwrap();
+    assert!(none.launches().is_empty());
+    let dropped = &none.salvaged().unwrap().dropped;
+    assert!(
+        dropped.len() == 5 && dropped[0].reason.contains("10000"),
+        "{dropped:?}"
+    );
+
+    let limits = Limits {
+        blob_bytes: 100,
+        ..Limits::default()
+    };
+    let small = Archive::open_with(&path, limits).unwrap();
+    let read = small.read_blob(&small.modules()[0].image);
+    assert!(matches!(
+        read,
+        Err(ReadError::Limit {
+            needed: 3000,
+            limit: 100,
+            ..
+        })
+    ));
 }
