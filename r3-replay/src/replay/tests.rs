@@ -2,6 +2,8 @@ use r3_archive::chunk::{CHUNK_SIZE, ChunkList, ChunkRef};
 use r3_archive::model::*;
 
 use super::*;
+use crate::compare::Tolerances;
+use crate::device::AddressRange;
 use crate::testing::{TestArchive, TestDevice, TestRegion};
 use crate::verify::{LaunchReport, Outcome, verify_launch};
 

@@ -1,0 +1,161 @@
+//! The kernels' code: images of the archive, and what of them is loaded.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::rc::Rc;
+
+use r3_archive::Archive;
+use r3_archive::model::{ImageKind, KernelId, KernelRecord, ModuleId};
+use r3_image::{Image, KernelInfo};
+
+use crate::code::{self, Code, CodeMode, Form};
+use crate::compare::InferredTypes;
+use crate::device::{Device, DeviceError, JitOption, ModuleHandle};
+use crate::error::Cause;
+
+/// A loaded module.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Loaded {
+    pub handle: ModuleHandle,
+    pub form: Form,
+}
+
+/// Images and modules. What was read or loaded once is kept.
+pub(super) struct Modules<'a> {
+    archive: &'a Archive,
+    mode: CodeMode,
+    images: HashMap<ModuleId, Image>,
+    /// By module, and which part of its image.
+    loaded: HashMap<(ModuleId, Option<usize>), Loaded>,
+    kernels: HashMap<KernelId, (Loaded, Option<String>)>,
+    types: HashMap<KernelId, Rc<InferredTypes>>,
+}
+
+impl<'a> Modules<'a> {
+    pub fn new(archive: &'a Archive, mode: CodeMode) -> Self {
+        Self {
+            archive,
+            mode,
+            images: HashMap::new(),
+            loaded: HashMap::new(),
+            kernels: HashMap::new(),
+            types: HashMap::new(),
+        }
+    }
+
+    /// Takes all code off the device.
+    pub fn clear(&mut self, device: &mut dyn Device) -> Result<(), DeviceError> {
+        self.kernels.clear();
+        for (_, loaded) in self.loaded.drain() {
+            device.unload(loaded.handle)?;
+        }
+        Ok(())
+    }
+
+    /// What the code says of a kernel, when it can be read.
+    pub fn kernel_info(&mut self, kernel: KernelId) -> Option<KernelInfo> {
+        let kernel = self.archive.kernel(kernel)?;
+        let module = kernel.module?;
+        self.image(module).ok()?.kernel(&kernel.name)
+    }
+
+    /// What the kernel's PTX says of the types of its buffers.
+    pub fn inferred_types(&mut self, kernel: &KernelRecord) -> Rc<InferredTypes> {
+        if let Some(known) = self.types.get(&kernel.id) {
+            return Rc::clone(known);
+        }
+        let types = kernel
+            .module
+            .and_then(|module| self.image(module).ok())
+            .map(|image| InferredTypes::of(image, kernel))
+            .unwrap_or_default();
+        let types = Rc::new(types);
+        self.types.insert(kernel.id, Rc::clone(&types));
+        types
+    }
+
+    fn image(&mut self, module: ModuleId) -> Result<&Image, Cause> {
+        let record = self.archive.module(module).ok_or(Cause::NoModule(module))?;
+        match self.images.entry(module) {
+            Entry::Occupied(known) => Ok(known.into_mut()),
+            Entry::Vacant(entry) => {
+                let bytes = self.archive.read_blob(&record.image)?;
+                Ok(entry.insert(Image::from_vec(bytes)))
+            }
+        }
+    }
+
+    /// The kernel's module on the device, and what the user should know about it.
+    pub fn load(
+        &mut self,
+        device: &mut dyn Device,
+        kernel: &KernelRecord,
+    ) -> Result<(Loaded, Option<String>), Cause> {
+        if let Some(known) = self.kernels.get(&kernel.id) {
+            return Ok(known.clone());
+        }
+        let loaded = self.load_new(device, kernel)?;
+        self.kernels.insert(kernel.id, loaded.clone());
+        Ok(loaded)
+    }
+
+    fn load_new(
+        &mut self,
+        device: &mut dyn Device,
+        kernel: &KernelRecord,
+    ) -> Result<(Loaded, Option<String>), Cause> {
+        let id = kernel.module.ok_or(Cause::NoCode)?;
+        let record = self.archive.module(id).ok_or(Cause::NoModule(id))?;
+        let capability = device.info().compute_capability;
+        let mode = self.mode;
+        let Code {
+            bytes,
+            part,
+            form,
+            note,
+        } = code::choose(self.image(id)?, &kernel.name, capability, mode)?;
+        if let Some(loaded) = self.loaded.get(&(id, part)) {
+            return Ok((Loaded { form, ..*loaded }, note));
+        }
+        let (options, dropped) = jit_options(&record.jit_options);
+        // Options are for compiling; machine code takes none of them.
+        let options = if record.kind == ImageKind::Cubin {
+            Vec::new()
+        } else {
+            options
+        };
+        let handle = device.load(&bytes, &options)?;
+        let loaded = Loaded { handle, form };
+        self.loaded.insert((id, part), loaded);
+        let note = match (note, dropped) {
+            (note, None) => note,
+            (None, dropped) => dropped,
+            (Some(note), Some(dropped)) => Some(format!("{note}; {dropped}")),
+        };
+        Ok((loaded, note))
+    }
+}
+
+/// `CUjit_option` numbers whose values are plain numbers and shape the code.
+const PLAIN_JIT_OPTIONS: [u32; 18] = [
+    0, 1, 7, 8, 10, 11, 13, 14, 15, 16, 20, 21, 22, 23, 24, 30, 31, 32,
+];
+
+/// `CUjit_option` numbers that give the addresses of host-defined symbols.
+const SYMBOL_JIT_OPTIONS: [u32; 3] = [17, 18, 19];
+
+/// The options that can be given again, and a note when an important one cannot.
+fn jit_options(recorded: &[(u32, u64)]) -> (Vec<JitOption>, Option<String>) {
+    let options = recorded
+        .iter()
+        .filter(|(option, _)| PLAIN_JIT_OPTIONS.contains(option))
+        .map(|&(option, value)| JitOption { option, value })
+        .collect();
+    let symbols = recorded
+        .iter()
+        .any(|(option, _)| SYMBOL_JIT_OPTIONS.contains(option));
+    let note = symbols.then(|| {
+        "the application linked symbols of its own into the code, which a replay cannot".to_owned()
+    });
+    (options, note)
+}
