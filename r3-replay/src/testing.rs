@@ -76,7 +76,7 @@ type Kernel = Rc<dyn Fn(&mut Memory, &[u8]) -> Result<(), DeviceError>>;
 
 /// The device.
 pub struct TestDevice {
-    info: DeviceInfo,
+    pub info: DeviceInfo,
     pub memory: Memory,
     pub reserved: Vec<AddressRange>,
     pub host_reserved: Vec<AddressRange>,

@@ -11,7 +11,7 @@ use crate::restore::reexec;
 use crate::verify::LaunchReport;
 
 /// Names the open file that holds the reports.
-const VARIABLE: &str = "R3_REPLAY_REPORTS";
+const VARIABLE: &str = "_R3_REPLAY_REPORTS";
 
 /// The reports of the launches that were verified before this program started over. The file stays
 /// for the case that it does so again.

@@ -560,3 +560,182 @@ fn after_a_mismatch_everything_is_written_again() {
     );
     assert_eq!(device.pieces, [2, 2, 2, 2]);
 }
+
+#[test]
+fn an_allocation_of_another_length_at_the_same_address_is_mapped_anew() {
+    let mut archive = TestArchive::new();
+    let len = 3 << 20;
+    archive.allocation(1, A, 8, AllocationKind::Device);
+    archive.allocation(2, A, len, AllocationKind::Device);
+    let mut long = vec![0; len as usize];
+    long[0] = 1;
+    let mut after = long.clone();
+    after[0] = 2;
+    archive.launch(&[TestRegion::memory(1, A, words(&[1]), words(&[2]))]);
+    archive.launch(&[TestRegion::memory(2, A, long, after)]);
+    archive.launch(&[TestRegion::memory(1, A, words(&[1]), words(&[2]))]);
+    let mut device = increment();
+    let reports = verify(&archive.open(), &mut device, ReplayOptions::default());
+    assert!(
+        reports
+            .iter()
+            .all(|report| report.outcome == Outcome::Identical),
+        "{reports:?}"
+    );
+    let short = "0x7f1234600000-0x7f1234800000";
+    let long = "0x7f1234600000-0x7f1234a00000";
+    let maps: Vec<&str> = device
+        .log
+        .iter()
+        .filter(|line| line.starts_with("map") || line.starts_with("unmap"))
+        .map(String::as_str)
+        .collect();
+    assert_eq!(
+        maps,
+        [
+            format!("map {short}"),
+            format!("unmap {short}"),
+            format!("map {long}"),
+            format!("unmap {long}"),
+            format!("map {short}"),
+            format!("unmap {short}"),
+        ]
+    );
+}
+
+mod hostile {
+    use proptest::prelude::*;
+    use r3_archive::chunk::ChunkId;
+
+    use super::*;
+
+    fn any_number() -> impl Strategy<Value = u64> {
+        prop_oneof![
+            0u64..0x1000,
+            (0u64..64).prop_map(|shift| 1 << shift),
+            (0u64..64).prop_map(|shift| u64::MAX >> shift),
+            A..A + (8 << 20),
+            any::<u64>(),
+        ]
+    }
+
+    fn any_len() -> impl Strategy<Value = u64> {
+        prop_oneof![4 => 0u64..300_000, 1 => any_number()]
+    }
+
+    fn any_region() -> impl Strategy<Value = RegionSnapshot> {
+        let owner = prop_oneof![
+            (0u64..4).prop_map(|id| RegionOwner::Allocation(AllocationId(id))),
+            (1u64..3).prop_map(|module| RegionOwner::Global {
+                module: ModuleId(module),
+                name: "counter".to_owned(),
+            }),
+        ];
+        let odd = prop_oneof![6 => Just(0i64), 1 => -2i64..3];
+        (owner, any_number(), any_len(), odd, any::<bool>()).prop_map(
+            |(owner, address, len, odd, stored)| {
+                let count = len.div_ceil(CHUNK_SIZE as u64).saturating_add_signed(odd);
+                let mut chunks = ChunkList::new();
+                chunks.push_zeros(count.saturating_sub(u64::from(stored)));
+                if stored && count > 0 {
+                    chunks.push(ChunkRef::Data(ChunkId([1; 16])));
+                }
+                RegionSnapshot {
+                    owner,
+                    address,
+                    len,
+                    chunks,
+                }
+            },
+        )
+    }
+
+    fn any_change() -> impl Strategy<Value = ChunkChange> {
+        (0u32..4, prop_oneof![4 => 0u64..4, 1 => any_number()]).prop_map(|(region, chunk)| {
+            ChunkChange {
+                region,
+                chunk,
+                data: ChunkRef::Zero,
+            }
+        })
+    }
+
+    fn any_launch() -> impl Strategy<Value = LaunchRecord> {
+        (
+            prop::collection::vec(any_region(), 0..5),
+            prop::collection::vec(any_change(), 0..3),
+            prop::collection::vec(any::<u8>(), 0..20),
+            any::<u32>(),
+            1u64..4,
+            prop::collection::vec((0i32..20, any::<i32>()), 0..4),
+            prop::collection::vec((0u32..20, prop::collection::vec(any::<u8>(), 0..70)), 0..3),
+        )
+            .prop_map(
+                |(regions, changes, params, shared, kernel, settings, attributes)| LaunchRecord {
+                    kernel: KernelId(kernel),
+                    before: Snapshot { regions },
+                    after: SnapshotDelta { changes },
+                    params,
+                    dynamic_shared: shared,
+                    function_settings: settings,
+                    attributes: attributes
+                        .into_iter()
+                        .map(|(id, value)| LaunchAttribute { id, value })
+                        .collect(),
+                    ..crate::testing::empty_launch()
+                },
+            )
+    }
+
+    /// Kernels 1 and 2; the archive has one allocation of each sort that matters.
+    fn archive() -> Archive {
+        let archive = TestArchive::new();
+        archive.allocation(1, A, 1 << 20, AllocationKind::Device);
+        archive.allocation(2, B, 1 << 20, AllocationKind::HostRegistered);
+        let kernel = KernelRecord {
+            id: KernelId(2),
+            module: Some(ModuleId(9)),
+            name: "kernel".to_owned(),
+            params: vec![ParamLayout {
+                offset: u32::MAX,
+                size: u32::MAX,
+            }],
+            layout: LayoutSource::Cubin,
+            attributes: Vec::new(),
+        };
+        archive.writer.append(&kernel).unwrap();
+        archive.open()
+    }
+
+    proptest! {
+        /// The device itself checks that memory is mapped inside reservations only, and that
+        /// nothing is written elsewhere.
+        #[test]
+        fn records_that_make_no_sense_are_errors(
+            launches in prop::collection::vec(any_launch(), 1..4),
+            remap: bool,
+        ) {
+            let archive = archive();
+            let mut device = TestDevice::new()
+                .with_global("counter", 0x66_0000_0000, 8)
+                .with_kernel("kernel", |_, _| Ok(()));
+            device.info.total_memory = 64 << 20;
+            let addresses = if remap { AddressMode::Remap } else { AddressMode::Exact };
+            let options = ReplayOptions { addresses, ..ReplayOptions::default() };
+            let mut replayer = Replayer::new(&archive, &mut device, options);
+            for launch in &launches {
+                let Ok(restored) = replayer.restore(launch) else { continue };
+                replayer.launch(&restored).unwrap();
+                replayer.compare(&restored, &Tolerances::exact()).unwrap();
+            }
+            replayer.clear().unwrap();
+        }
+
+        #[test]
+        fn inspection_takes_any_record(launch in any_launch()) {
+            let archive = archive();
+            let report = crate::inspect::show::show(&archive, &launch);
+            prop_assert_eq!(report.regions.is_empty(), launch.before.regions.is_empty() || launch.kernel.0 > 2);
+        }
+    }
+}

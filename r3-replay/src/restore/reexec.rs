@@ -11,7 +11,7 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 /// Set in a process that was started over: how often.
-pub const GUARD: &str = "R3_REPLAY_STARTED_OVER";
+pub const GUARD: &str = "_R3_REPLAY_STARTED_OVER";
 
 /// Most times that a process is started over.
 const MOST: u32 = 3;
