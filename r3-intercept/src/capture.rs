@@ -23,7 +23,7 @@ use crate::finish::PendingLaunch;
 use crate::guard::guard;
 use crate::params::{self, Arguments};
 use crate::reach::Map;
-use crate::select::{Counter, LAUNCHES, Shape};
+use crate::select::{self, Counter, Shape};
 use crate::session::{self, Session};
 use crate::snapshot::{Region, Snapshots, Target, Unreadable};
 use crate::{finish, log, process, staging, trigger};
@@ -128,7 +128,7 @@ pub fn record(
     occurrence: u64,
     call: &dyn Fn() -> CUresult,
 ) -> CUresult {
-    let sequence = LAUNCHES.load(Ordering::Relaxed);
+    let sequence = select::launches();
     let half = guard(|| match before(launch, counter, occurrence, sequence) {
         Ok(half) => half,
         Err(skip) => {
@@ -250,9 +250,9 @@ fn before(
         kernel: function.kernel.id,
         device: context.device,
         entry_point: launch.entry_point.to_owned(),
-        grid: launch.shape.grid,
-        block: launch.shape.block,
-        dynamic_shared: launch.shape.dynamic_shared,
+        grid: launch.shape.grid(),
+        block: launch.shape.block(),
+        dynamic_shared: launch.shape.dynamic_shared(),
         cooperative: launch.cooperative,
         attributes: launch.attributes.clone(),
         params,

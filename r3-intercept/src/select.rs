@@ -1,15 +1,16 @@
 //! Counts a launch and says whether it is recorded.
 //!
-//! This is all that happens for most launches, so the usual way is: a look into the thread's own
-//! small table, one atomic addition, one comparison.
+//! This is all that happens for most launches, so the usual way is short: a look into a table that all
+//! threads share, one atomic addition, one comparison.
 
-use std::cell::Cell;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use r3_archive::model::{KernelStatsRecord, ShapeCount, SkipCount};
 
+use crate::ffi::CUfunction;
 use crate::modules::{self, Function, GENERATION, Kernel};
 use crate::{process, session};
 
@@ -18,13 +19,62 @@ use crate::{process, session};
 pub struct Shape {
     /// `CUfunction` or `CUkernel`.
     pub function: usize,
-    pub grid: [u32; 3],
-    pub block: [u32; 3],
-    pub dynamic_shared: u32,
+    // Grid and block by axis, packed so that a comparison is short.
+    x: u64,
+    y: u64,
+    z: u64,
+    shared: u64,
 }
 
-/// The counters of one kernel with one grid, block and dynamic shared size. Never freed: threads
-/// keep references in their tables.
+impl Shape {
+    #[inline]
+    pub fn new(function: CUfunction, grid: [u32; 3], block: [u32; 3], shared: u32) -> Self {
+        let pack = |axis: usize| (u64::from(grid[axis]) << 32) | u64::from(block[axis]);
+        Self {
+            function: function as usize,
+            x: pack(0),
+            y: pack(1),
+            z: pack(2),
+            shared: u64::from(shared),
+        }
+    }
+
+    /// Grid dimensions in blocks.
+    pub fn grid(&self) -> [u32; 3] {
+        [self.x, self.y, self.z].map(|axis| (axis >> 32) as u32)
+    }
+
+    /// Block dimensions in threads.
+    pub fn block(&self) -> [u32; 3] {
+        [self.x, self.y, self.z].map(|axis| axis as u32)
+    }
+
+    /// Dynamic shared memory in bytes.
+    pub fn dynamic_shared(&self) -> u32 {
+        self.shared as u32
+    }
+
+    #[inline]
+    fn slot(&self) -> usize {
+        let rest = self.y.rotate_left(40) ^ self.z ^ (self.shared << 8);
+        let mixed = (self.function as u64 ^ self.x.rotate_left(20)).wrapping_add(rest);
+        (mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - SLOT_BITS)) as usize
+    }
+}
+
+/// What is left to do with a launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gate {
+    /// Nothing but to make it.
+    Open,
+    /// It is this occurrence, which may be one to record.
+    Counted(u64),
+    /// It is not counted yet.
+    Uncounted,
+}
+
+/// The counters of one kernel with one grid, block and dynamic shared size. Never freed: the table
+/// refers to them.
 pub struct Counter {
     pub function: Arc<Function>,
     shape: Shape,
@@ -34,20 +84,18 @@ pub struct Counter {
     next: AtomicU64,
 }
 
-/// Launches seen in the process on streams that do not capture.
-pub static LAUNCHES: AtomicU64 = AtomicU64::new(0);
-
+/// A counter as the table finds it. Never changed and never freed.
 struct Slot {
     generation: u64,
     shape: Shape,
     counter: &'static Counter,
 }
 
-const SLOTS: usize = 64;
+const SLOT_BITS: u32 = 12;
 
-thread_local! {
-    static TABLE: [Cell<Option<&'static Slot>>; SLOTS] = const { [const { Cell::new(None) }; SLOTS] };
-}
+/// The counters that were used last, by a hash of their shape. Two shapes with one hash take turns.
+static TABLE: [AtomicPtr<Slot>; 1 << SLOT_BITS] =
+    [const { AtomicPtr::new(null_mut()) }; 1 << SLOT_BITS];
 
 /// Counters by kernel and shape.
 type Counters = HashMap<(usize, [u32; 3], [u32; 3], u32), &'static Counter>;
@@ -66,43 +114,55 @@ fn with_all<T>(work: impl FnOnce(&mut All) -> T) -> T {
     work(all.get_or_insert_with(All::default))
 }
 
-/// Counts the launch. `Some` with its occurrence when it is one to record.
+/// Counts a launch whose shape is in the table.
 #[inline]
-pub fn count(shape: &Shape) -> Option<(&'static Counter, u64)> {
-    let generation = GENERATION.load(Ordering::Acquire);
-    let at = slot_of(shape);
-    // A thread that is ending has no table any more; its launches go the long way.
-    let slot = TABLE.try_with(|table| table[at].get()).ok().flatten();
-    let counter = match slot {
-        Some(slot) if slot.generation == generation && slot.shape == *shape => slot.counter,
-        _ => meet(shape, generation, at),
+pub fn count_known(shape: &Shape) -> Gate {
+    let slot = TABLE[shape.slot()].load(Ordering::Acquire);
+    // SAFETY: slots are leaked, and complete before they enter the table.
+    let Some(slot) = (unsafe { slot.as_ref() }) else {
+        return Gate::Uncounted;
     };
-    let occurrence = counter.launches.fetch_add(1, Ordering::Relaxed) + 1;
-    LAUNCHES.fetch_add(1, Ordering::Relaxed);
-    if occurrence < counter.next.load(Ordering::Relaxed) {
-        return None;
+    if slot.shape != *shape || slot.generation != GENERATION.load(Ordering::Acquire) {
+        return Gate::Uncounted;
     }
+    let occurrence = slot.counter.launches.fetch_add(1, Ordering::Relaxed) + 1;
+    if occurrence < slot.counter.next.load(Ordering::Relaxed) {
+        Gate::Open
+    } else {
+        Gate::Counted(occurrence)
+    }
+}
+
+/// Counts the launch, if `gate` did not. `Some` with its occurrence when it is one to record.
+pub fn count(shape: &Shape, gate: Gate) -> Option<(&'static Counter, u64)> {
+    let counter = meet(shape, GENERATION.load(Ordering::Acquire));
+    let occurrence = match gate {
+        Gate::Counted(occurrence) => occurrence,
+        _ => counter.launches.fetch_add(1, Ordering::Relaxed) + 1,
+    };
     counter.is_due(occurrence).then_some((counter, occurrence))
+}
+
+/// Launches counted in the process.
+pub fn launches() -> u64 {
+    with_all(|all| {
+        all.counters
+            .values()
+            .map(|counter| counter.launches())
+            .sum()
+    })
 }
 
 /// Counts a launch that goes into a stream capture: it runs later, as a graph's node.
 pub fn into_graph(shape: &Shape) {
     session::LAUNCHES_INTO_GRAPHS.fetch_add(1, Ordering::Relaxed);
     let generation = GENERATION.load(Ordering::Acquire);
-    meet(shape, generation, slot_of(shape)).skipped("it went into a CUDA graph");
+    meet(shape, generation).skipped("it went into a CUDA graph");
 }
 
-fn slot_of(shape: &Shape) -> usize {
-    let mut hash = shape.function as u64;
-    for word in shape.grid.iter().chain(&shape.block) {
-        hash = (hash ^ u64::from(*word)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    }
-    (hash >> 32) as usize % SLOTS
-}
-
-/// The first launch of this shape in this thread since the last unload.
+/// The counter of a shape, put into the table.
 #[cold]
-fn meet(shape: &Shape, generation: u64, at: usize) -> &'static Counter {
+fn meet(shape: &Shape, generation: u64) -> &'static Counter {
     // The archive is made with the first launch, recorded or not: its counts tell what there is.
     let _ = session::session();
     let function = modules::function(shape.function);
@@ -113,9 +173,9 @@ fn meet(shape: &Shape, generation: u64, at: usize) -> &'static Counter {
         }
         let identity = (
             function.kernel.id.0 as usize,
-            shape.grid,
-            shape.block,
-            shape.dynamic_shared,
+            shape.grid(),
+            shape.block(),
+            shape.dynamic_shared(),
         );
         let known = all.counters.get(&identity).copied();
         let counter = match known {
@@ -156,7 +216,7 @@ fn meet(shape: &Shape, generation: u64, at: usize) -> &'static Counter {
         all.slots.insert((*shape, generation), slot);
         slot
     });
-    let _ = TABLE.try_with(|table| table[at].set(Some(slot)));
+    TABLE[shape.slot()].store(std::ptr::from_ref(slot).cast_mut(), Ordering::Release);
     slot.counter
 }
 
@@ -215,9 +275,9 @@ pub fn stats() -> Vec<(Arc<Function>, KernelStatsRecord)> {
                 (Arc::clone(&counter.function), record)
             });
             record.shapes.push(ShapeCount {
-                grid: counter.shape.grid,
-                block: counter.shape.block,
-                dynamic_shared: counter.shape.dynamic_shared,
+                grid: counter.shape.grid(),
+                block: counter.shape.block(),
+                dynamic_shared: counter.shape.dynamic_shared(),
                 launches: counter.launches(),
                 captured: counter.captured.load(Ordering::Relaxed),
             });

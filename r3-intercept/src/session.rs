@@ -47,6 +47,8 @@ static SESSION: OnceLock<Option<Session>> = OnceLock::new();
 /// Counts that belong to no kernel.
 pub static LAUNCHES_INTO_GRAPHS: AtomicU64 = AtomicU64::new(0);
 pub static GRAPH_LAUNCHES: AtomicU64 = AtomicU64::new(0);
+/// Launches in forms that are only counted.
+pub static LAUNCHES_ELSEWHERE: AtomicU64 = AtomicU64::new(0);
 static MESSAGES: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 /// Whether this process has an archive, or failed to make one.
@@ -357,7 +359,7 @@ impl Session {
     fn process_stats(&self) -> Result<(), WriteError> {
         let into_graphs = LAUNCHES_INTO_GRAPHS.load(Ordering::Relaxed);
         let mut stats = ProcessStatsRecord {
-            launches: select::LAUNCHES.load(Ordering::Relaxed) + into_graphs,
+            launches: select::launches() + LAUNCHES_ELSEWHERE.load(Ordering::Relaxed) + into_graphs,
             captured: self.captured.load(Ordering::Relaxed),
             launches_into_graphs: into_graphs,
             graph_launches: GRAPH_LAUNCHES.load(Ordering::Relaxed),

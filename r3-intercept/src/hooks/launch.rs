@@ -10,7 +10,7 @@ use crate::capture::{self, Launch};
 use crate::ffi::*;
 use crate::guard::guard;
 use crate::params::Arguments;
-use crate::select::{self, Shape};
+use crate::select::{self, Gate, Shape};
 use crate::{driver, process, session};
 
 use super::streams::ACTIVE_CAPTURES;
@@ -24,11 +24,61 @@ fn explicit(stream: CUstream, entry_point: &str) -> usize {
     }
 }
 
-/// Counts the launch, and records it if it is one to record.
+/// Counts the launch, if that is all there is to do.
 #[inline]
+fn count(shape: &Shape) -> Gate {
+    if !process::is_on() {
+        return Gate::Open;
+    }
+    if ACTIVE_CAPTURES.load(Ordering::Relaxed) > 0 {
+        return Gate::Uncounted;
+    }
+    select::count_known(shape)
+}
+
+#[inline]
+pub fn gate(
+    function: CUfunction,
+    grid_x: c_uint,
+    grid_y: c_uint,
+    grid_z: c_uint,
+    block_x: c_uint,
+    block_y: c_uint,
+    block_z: c_uint,
+    shared: c_uint,
+    _stream: CUstream,
+    _params: *mut *mut c_void,
+    _extra: *mut *mut c_void,
+) -> Gate {
+    let (grid, block) = ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]);
+    count(&Shape::new(function, grid, block, shared))
+}
+
+#[inline]
+pub fn gate_ex(
+    config: *const CUlaunchConfig,
+    function: CUfunction,
+    _params: *mut *mut c_void,
+    _extra: *mut *mut c_void,
+) -> Gate {
+    // SAFETY: null, or the program's own configuration, which the driver is about to read.
+    match unsafe { config.as_ref() } {
+        Some(config) => count(&Shape::new(
+            function,
+            config.grid,
+            config.block,
+            config.shared_bytes,
+        )),
+        None => Gate::Open,
+    }
+}
+
+/// Counts the launch where that is still to be done, and records it if it is one to record.
+#[cold]
 fn launch(
     call: Call<'_>,
     entry_point: &'static str,
+    gate: Gate,
     shape: Shape,
     stream: CUstream,
     details: impl FnOnce() -> (bool, Vec<LaunchAttribute>, Arguments),
@@ -42,15 +92,14 @@ fn launch(
         guard(|| select::into_graph(&shape));
         return call();
     }
-    match guard(|| select::count(&shape)) {
+    match guard(|| select::count(&shape, gate)) {
         None => call(),
         Some((counter, occurrence)) => {
             let (cooperative, attributes, arguments) = details();
-            let stream = explicit(stream, entry_point);
             let launch = Launch {
                 entry_point,
                 shape,
-                stream,
+                stream: explicit(stream, entry_point),
                 cooperative,
                 attributes,
                 arguments,
@@ -63,6 +112,7 @@ fn launch(
 pub fn kernel(
     call: Call<'_>,
     name: &'static str,
+    gate: Gate,
     function: CUfunction,
     grid_x: c_uint,
     grid_y: c_uint,
@@ -75,13 +125,9 @@ pub fn kernel(
     params: *mut *mut c_void,
     extra: *mut *mut c_void,
 ) -> CUresult {
-    let shape = Shape {
-        function: function as usize,
-        grid: [grid_x, grid_y, grid_z],
-        block: [block_x, block_y, block_z],
-        dynamic_shared: shared,
-    };
-    launch(call, name, shape, stream, || {
+    let (grid, block) = ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]);
+    let shape = Shape::new(function, grid, block, shared);
+    launch(call, name, gate, shape, stream, || {
         (false, Vec::new(), Arguments { params, extra })
     })
 }
@@ -100,22 +146,18 @@ pub fn cooperative(
     stream: CUstream,
     params: *mut *mut c_void,
 ) -> CUresult {
-    let shape = Shape {
-        function: function as usize,
-        grid: [grid_x, grid_y, grid_z],
-        block: [block_x, block_y, block_z],
-        dynamic_shared: shared,
-    };
-    let arguments = Arguments {
-        params,
-        extra: std::ptr::null(),
-    };
-    launch(call, name, shape, stream, || (true, Vec::new(), arguments))
+    let (grid, block) = ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]);
+    let shape = Shape::new(function, grid, block, shared);
+    let extra = std::ptr::null();
+    launch(call, name, Gate::Uncounted, shape, stream, || {
+        (true, Vec::new(), Arguments { params, extra })
+    })
 }
 
 pub fn kernel_ex(
     call: Call<'_>,
     name: &'static str,
+    gate: Gate,
     config: *const CUlaunchConfig,
     function: CUfunction,
     params: *mut *mut c_void,
@@ -125,13 +167,8 @@ pub fn kernel_ex(
     let Some(config) = (unsafe { super::written(config) }) else {
         return call();
     };
-    let shape = Shape {
-        function: function as usize,
-        grid: config.grid,
-        block: config.block,
-        dynamic_shared: config.shared_bytes,
-    };
-    launch(call, name, shape, config.stream, || {
+    let shape = Shape::new(function, config.grid, config.block, config.shared_bytes);
+    launch(call, name, gate, shape, config.stream, || {
         let count = if config.attributes.is_null() {
             0
         } else {
@@ -159,7 +196,7 @@ pub fn kernel_ex(
 fn counted(call: Call<'_>, what: &str) -> CUresult {
     if process::is_on() {
         guard(|| {
-            select::LAUNCHES.fetch_add(1, Ordering::Relaxed);
+            session::LAUNCHES_ELSEWHERE.fetch_add(1, Ordering::Relaxed);
             session::message(format!("launches by {what} are not recorded"));
         });
     }

@@ -120,9 +120,11 @@ fn real(index: usize) -> *mut c_void {
 ///
 /// Each line is `fn names(arguments) => handler;`. The handler is called with a closure that makes
 /// the real call with the program's own arguments, the name of the hook, and the arguments; what it
-/// returns goes back to the program.
+/// returns goes back to the program. A line that starts with `gate function` asks that function first,
+/// with the arguments: where it answers [`Gate::Open`](crate::select::Gate), the real call is all that
+/// happens.
 macro_rules! hooks {
-    ($( fn $($name:ident)|+ ( $($arg:ident : $ty:ty),* $(,)? ) => $handler:path; )*) => {
+    ($( $(gate $gate:path;)? fn $($name:ident)|+ ( $($arg:ident : $ty:ty),* $(,)? ) => $handler:path; )*) => {
         #[repr(usize)]
         #[allow(non_camel_case_types, clippy::upper_case_acronyms)]
         enum Index { $($($name,)+)* Count }
@@ -144,10 +146,10 @@ macro_rules! hooks {
 
         const NAMES: [&str; Index::Count as usize] = [$($(stringify!($name),)+)*];
 
-        $( hooks!(@each [$($name)+] ($($arg : $ty),*) $handler); )*
+        $( hooks!(@each [$($gate)?] [$($name)+] ($($arg : $ty),*) $handler); )*
     };
-    (@each [] $args:tt $handler:path) => {};
-    (@each [$name:ident $($rest:ident)*] ($($arg:ident : $ty:ty),*) $handler:path) => {
+    (@each $gate:tt [] $args:tt $handler:path) => {};
+    (@each $gate:tt [$name:ident $($rest:ident)*] ($($arg:ident : $ty:ty),*) $handler:path) => {
         #[doc = concat!("Hook of `", stringify!($name), "`.")]
         ///
         /// # Safety
@@ -161,12 +163,25 @@ macro_rules! hooks {
             type Real = unsafe extern "C" fn($($ty),*) -> $crate::ffi::CUresult;
             // SAFETY: `real` is the driver's function of this name, whose signature this is.
             let real = unsafe { std::mem::transmute::<*mut std::ffi::c_void, Real>(real) };
-            // SAFETY: the program's own arguments.
-            let call = || unsafe { real($($arg),*) };
-            const NAME: &str = stringify!($name);
-            $handler(&call, NAME, $($arg),*)
+            hooks!(@call $gate $handler, real, stringify!($name), $($arg),*)
         }
-        hooks!(@each [$($rest)*] ($($arg : $ty),*) $handler);
+        hooks!(@each $gate [$($rest)*] ($($arg : $ty),*) $handler);
+    };
+    (@call [] $handler:path, $real:ident, $name:expr, $($arg:ident),*) => {{
+        // SAFETY: the program's own arguments.
+        let call = || unsafe { $real($($arg),*) };
+        $handler(&call, $name, $($arg),*)
+    }};
+    (@call [$gate:path] $handler:path, $real:ident, $name:expr, $($arg:ident),*) => {
+        match $gate($($arg),*) {
+            // SAFETY: the program's own arguments.
+            $crate::select::Gate::Open => unsafe { $real($($arg),*) },
+            gate => {
+                // SAFETY: the program's own arguments.
+                let call = || unsafe { $real($($arg),*) };
+                $handler(&call, $name, gate, $($arg),*)
+            }
+        }
     };
 }
 use hooks;

@@ -73,8 +73,8 @@ hooks! {
     fn cuDevicePrimaryCtxRelease | cuDevicePrimaryCtxRelease_v2 (device: CUdevice) => memory::primary_context_release;
 
     // Launches.
-    fn cuLaunchKernel | cuLaunchKernel_ptsz (function: CUfunction, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint, block_x: c_uint, block_y: c_uint, block_z: c_uint, shared: c_uint, stream: CUstream, params: *mut *mut c_void, extra: *mut *mut c_void) => launch::kernel;
-    fn cuLaunchKernelEx | cuLaunchKernelEx_ptsz (config: *const CUlaunchConfig, function: CUfunction, params: *mut *mut c_void, extra: *mut *mut c_void) => launch::kernel_ex;
+    gate launch::gate; fn cuLaunchKernel | cuLaunchKernel_ptsz (function: CUfunction, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint, block_x: c_uint, block_y: c_uint, block_z: c_uint, shared: c_uint, stream: CUstream, params: *mut *mut c_void, extra: *mut *mut c_void) => launch::kernel;
+    gate launch::gate_ex; fn cuLaunchKernelEx | cuLaunchKernelEx_ptsz (config: *const CUlaunchConfig, function: CUfunction, params: *mut *mut c_void, extra: *mut *mut c_void) => launch::kernel_ex;
     fn cuLaunchCooperativeKernel | cuLaunchCooperativeKernel_ptsz (function: CUfunction, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint, block_x: c_uint, block_y: c_uint, block_z: c_uint, shared: c_uint, stream: CUstream, params: *mut *mut c_void) => launch::cooperative;
     fn cuLaunchCooperativeKernelMultiDevice(list: *mut CUDA_LAUNCH_PARAMS, count: c_uint, flags: c_uint) => launch::multi_device;
     fn cuLaunch(function: CUfunction) => launch::legacy;
