@@ -169,7 +169,7 @@ macro_rules! hooks {
     };
     (@call [] $handler:path, $real:ident, $name:expr, $($arg:ident),*) => {{
         // SAFETY: the program's own arguments.
-        let call = || unsafe { $real($($arg),*) };
+        let call = move || unsafe { $real($($arg),*) };
         $handler(&call, $name, $($arg),*)
     }};
     (@call [$gate:path] $handler:path, $real:ident, $name:expr, $($arg:ident),*) => {
@@ -178,7 +178,7 @@ macro_rules! hooks {
             $crate::select::Gate::Open => unsafe { $real($($arg),*) },
             gate => {
                 // SAFETY: the program's own arguments.
-                let call = || unsafe { $real($($arg),*) };
+                let call = move || unsafe { $real($($arg),*) };
                 $handler(&call, $name, gate, $($arg),*)
             }
         }
