@@ -41,6 +41,9 @@ fn main() {
         std::os::unix::fs::symlink("libcuda.so.1", &link_name).expect("a link can be made");
     }
 
+    // The device file that a driver keeps open.
+    fs::write(out.join("nvidia-uvm"), "").expect("OUT_DIR can be written");
+
     let ptx = fs::read_to_string(programs.join("kernels.ptx")).expect("kernels.ptx");
     fs::write(out.join("kernels_ptx.h"), header(&ptx)).expect("OUT_DIR can be written");
     for source in sources(&programs) {

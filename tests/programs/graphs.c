@@ -136,6 +136,17 @@ int main(int argc, char **argv) {
         printf("end: %d %s\n", cuStreamEndCapture(stream, &graph), graph ? "graph" : "no graph");
         launch(NULL);
         printf("y %.1f\n", sum(y, N));
+    } else if (strcmp(mode, "to_graph") == 0) {
+        /* The capture goes into a graph that is there already, as JAX's does. */
+        CHECK(cuGraphCreate(&graph, 0));
+        for (int i = 0; i < 2; i++) {
+            CUgraph same;
+            CHECK(cuStreamBeginCaptureToGraph(stream, graph, NULL, NULL, 0, CU_STREAM_CAPTURE_MODE_RELAXED));
+            launch(stream);
+            CHECK(cuStreamEndCapture(stream, &same));
+            REQUIRE(same == graph);
+        }
+        run_graph(graph, 2);
     } else if (strcmp(mode, "built") == 0) {
         /* No capture: nodes added by hand, by function and by kernel handle. */
         CUlibrary library;

@@ -30,6 +30,7 @@ typedef enum {
     CUDA_ERROR_ILLEGAL_STATE = 401,
     CUDA_ERROR_NOT_FOUND = 500,
     CUDA_ERROR_NOT_READY = 600,
+    CUDA_ERROR_ILLEGAL_ADDRESS = 700,
     CUDA_ERROR_CONTEXT_IS_DESTROYED = 709,
     CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED = 712,
     CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED = 713,
@@ -159,6 +160,13 @@ typedef struct {
     CUkernel kern;
     CUcontext ctx;
 } CUDA_KERNEL_NODE_PARAMS_v2;
+typedef struct {
+    CUfunction function;
+    unsigned gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes;
+    CUstream hStream;
+    void **kernelParams;
+} CUDA_LAUNCH_PARAMS;
+typedef struct { unsigned char from_port, to_port, type, reserved[5]; } CUgraphEdgeData;
 
 #endif
 
@@ -306,6 +314,18 @@ CUresult cuGraphKernelNodeGetParams_v2(CUgraphNode node, CUDA_KERNEL_NODE_PARAMS
 CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsigned long long flags);
 CUresult cuGraphExecDestroy(CUgraphExec exec);
 
+/* Launches of the first versions, and on several devices */
+CUresult cuFuncSetBlockShape(CUfunction function, int x, int y, int z);
+CUresult cuFuncSetSharedSize(CUfunction function, unsigned bytes);
+CUresult cuParamSetSize(CUfunction function, unsigned bytes);
+CUresult cuParamSetv(CUfunction function, int offset, void *value, unsigned bytes);
+CUresult cuParamSeti(CUfunction function, int offset, unsigned value);
+CUresult cuParamSetf(CUfunction function, int offset, float value);
+CUresult cuLaunch(CUfunction function);
+CUresult cuLaunchGrid(CUfunction function, int width, int height);
+CUresult cuLaunchGridAsync(CUfunction function, int width, int height, CUstream stream);
+CUresult cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS *list, unsigned count, unsigned flags);
+
 /* Functions with a twin for the per-thread default stream. */
 #define TWIN(name, suffix, parameters) CUresult name parameters; CUresult name##suffix parameters;
 
@@ -322,6 +342,8 @@ TWIN(cuStreamQuery, _ptsz, (CUstream stream))
 TWIN(cuStreamWaitEvent, _ptsz, (CUstream stream, CUevent event, unsigned flags))
 TWIN(cuStreamIsCapturing, _ptsz, (CUstream stream, CUstreamCaptureStatus *status))
 TWIN(cuStreamBeginCapture_v2, _ptsz, (CUstream stream, CUstreamCaptureMode mode))
+TWIN(cuStreamBeginCaptureToGraph, _ptsz, (CUstream stream, CUgraph graph, const CUgraphNode *dependencies,
+                                          const CUgraphEdgeData *edges, size_t count, CUstreamCaptureMode mode))
 TWIN(cuStreamEndCapture, _ptsz, (CUstream stream, CUgraph *graph))
 TWIN(cuStreamGetCaptureInfo_v2, _ptsz, (CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id, CUgraph *graph,
                                         const CUgraphNode **dependencies, size_t *count))

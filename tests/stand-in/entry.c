@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "standin.h"
@@ -70,6 +71,32 @@ static CUresult asked_to_fail(const char *name, int call) {
     return CUDA_SUCCESS;
 }
 
+/* STANDIN_MEET=A,B: after cuProfilerStart, the next call of A and the next call of B wait for each
+ * other, so that they are under way at the same time. Calls that cannot meet end the process:
+ * somebody holds a lock. */
+static bool meeting;
+static void meet(const char *name) {
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+    static bool here[2];
+    const char *names = setting("STANDIN_MEET");
+    if (!names || !meeting) return;
+    const char *comma = strchr(names, ',');
+    size_t length = strlen(name);
+    if (!comma) return;
+    bool first = length == (size_t)(comma - names) && strncmp(names, name, length) == 0;
+    if (!first && strcmp(comma + 1, name) != 0) return;
+    struct timespec limit;
+    clock_gettime(CLOCK_REALTIME, &limit);
+    limit.tv_sec += 20;
+    pthread_mutex_lock(&lock);
+    here[!first] = true;
+    pthread_cond_broadcast(&changed);
+    while (!here[first])
+        if (pthread_cond_timedwait(&changed, &lock, &limit) != 0) misuse("two calls did not meet: a lock is held across one of them");
+    pthread_mutex_unlock(&lock);
+}
+
 CUresult enter(struct entry *entry, bool needs_init) {
     log_call(entry->name);
     if (torn_down) {
@@ -82,6 +109,7 @@ CUresult enter(struct entry *entry, bool needs_init) {
         }
         return CUDA_ERROR_DEINITIALIZED;
     }
+    meet(entry->name);
     CUresult failure = asked_to_fail(entry->name, ++entry->seen);
     if (failure != CUDA_SUCCESS) return failure;
     /* A child after fork has to start anew and cannot: that is what the real one says too. */
@@ -97,37 +125,6 @@ static void tear_down(void) {
  * those that were registered before cuInit. STANDIN_TEARDOWN=atexit|abort chooses the second. */
 __attribute__((destructor)) static void at_unload(void) { tear_down(); }
 
-/* Drivers look symbols up while they start, their own among them, with their own lock held. */
-static void look_things_up(void) {
-    static pthread_mutex_t starting = PTHREAD_MUTEX_INITIALIZER;
-    pthread_mutex_lock(&starting);
-    int version;
-    CUresult (*own)(int *) = (CUresult (*)(int *))dlsym(RTLD_DEFAULT, "cuDriverGetVersion");
-    if (own) own(&version);
-    dlsym(RTLD_DEFAULT, "a_name_that_nobody_has");
-    dlerror();
-    pthread_mutex_unlock(&starting);
-}
-
-CUresult cuInit(unsigned flags) {
-    ENTER_UNINITIALISED;
-    if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
-    if (initialised_in && initialised_in != getpid()) return CUDA_ERROR_NOT_INITIALIZED;
-    if (!initialised_in) {
-        initialised_in = getpid();
-        look_things_up();
-        if (setting("STANDIN_TEARDOWN")) atexit(tear_down);
-    }
-    return CUDA_SUCCESS;
-}
-
-CUresult cuDriverGetVersion(int *version) {
-    ENTER_UNINITIALISED;
-    if (!version) return CUDA_ERROR_INVALID_VALUE;
-    *version = (int)setting_number("STANDIN_DRIVER_VERSION", 13000);
-    return CUDA_SUCCESS;
-}
-
 static const struct { CUresult code; const char *name, *text; } ERRORS[] = {
     {CUDA_SUCCESS, "CUDA_SUCCESS", "no error"},
     {CUDA_ERROR_INVALID_VALUE, "CUDA_ERROR_INVALID_VALUE", "invalid argument"},
@@ -141,6 +138,7 @@ static const struct { CUresult code; const char *name, *text; } ERRORS[] = {
     {CUDA_ERROR_INVALID_HANDLE, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle"},
     {CUDA_ERROR_NOT_FOUND, "CUDA_ERROR_NOT_FOUND", "named symbol not found"},
     {CUDA_ERROR_NOT_READY, "CUDA_ERROR_NOT_READY", "device not ready"},
+    {CUDA_ERROR_ILLEGAL_ADDRESS, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"},
     {CUDA_ERROR_LAUNCH_FAILED, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"},
     {CUDA_ERROR_NOT_SUPPORTED, "CUDA_ERROR_NOT_SUPPORTED", "operation not supported"},
     {CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED", "operation not permitted when stream is capturing"},
@@ -148,6 +146,50 @@ static const struct { CUresult code; const char *name, *text; } ERRORS[] = {
     {CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, "CUDA_ERROR_STREAM_CAPTURE_IMPLICIT", "operation would make the legacy stream depend on a capturing blocking stream"},
     {CUDA_ERROR_UNKNOWN, "CUDA_ERROR_UNKNOWN", "unknown error"},
 };
+
+/* Drivers look symbols up while they start, their own among them, with their own lock held. */
+static void look_things_up(void) {
+    static pthread_mutex_t starting = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&starting);
+    int version;
+    CUresult (*own)(int *) = (CUresult (*)(int *))dlsym(RTLD_DEFAULT, "cuDriverGetVersion");
+    if (own) own(&version);
+    dlsym(RTLD_DEFAULT, "a_name_that_nobody_has");
+    dlerror();
+    pthread_mutex_unlock(&starting);
+}
+
+/* A process that uses a GPU holds /dev/nvidia-uvm open, by which one can tell. Here it is a file of
+ * that name beside the library, if there is one. */
+static void open_device(void) {
+    Dl_info here;
+    char path[4096];
+    if (!dladdr((void *)ERRORS, &here) || !strrchr(here.dli_fname, '/')) return;
+    int folder = (int)(strrchr(here.dli_fname, '/') - here.dli_fname);
+    snprintf(path, sizeof path, "%.*s/nvidia-uvm", folder, here.dli_fname);
+    int device = open(path, O_RDONLY | O_CLOEXEC);
+    (void)device; /* Kept open to the end. */
+}
+
+CUresult cuInit(unsigned flags) {
+    ENTER_UNINITIALISED;
+    if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
+    if (initialised_in && initialised_in != getpid()) return CUDA_ERROR_NOT_INITIALIZED;
+    if (!initialised_in) {
+        initialised_in = getpid();
+        look_things_up();
+        open_device();
+        if (setting("STANDIN_TEARDOWN")) atexit(tear_down);
+    }
+    return CUDA_SUCCESS;
+}
+
+CUresult cuDriverGetVersion(int *version) {
+    ENTER_UNINITIALISED;
+    if (!version) return CUDA_ERROR_INVALID_VALUE;
+    *version = (int)setting_number("STANDIN_DRIVER_VERSION", 13000);
+    return CUDA_SUCCESS;
+}
 
 CUresult cuGetErrorName(CUresult error, const char **name) {
     ENTER_UNINITIALISED;
@@ -173,5 +215,10 @@ CUresult cuGetExportTable(const void **table, const CUuuid *id) {
     return CUDA_ERROR_NOT_FOUND;
 }
 
-CUresult cuProfilerStart(void) { ENTER; return CUDA_SUCCESS; }
+CUresult cuProfilerStart(void) {
+    ENTER;
+    meeting = true;
+    return CUDA_SUCCESS;
+}
+
 CUresult cuProfilerStop(void) { ENTER; return CUDA_SUCCESS; }

@@ -357,6 +357,7 @@ CUresult cuModuleLoad(CUmodule *module, const char *path) {
 }
 
 #define MODULE(module) \
+    if (!module) return CUDA_ERROR_INVALID_HANDLE;    \
     if (!has_tag(module, TAG_MODULE)) misuse("a module handle that is none")
 
 CUresult cuModuleUnload(CUmodule module) {
@@ -408,8 +409,10 @@ CUresult cuModuleGetGlobal_v2(CUdeviceptr *address, size_t *bytes, CUmodule modu
 /* ---- Libraries: loaded into a context when something of them is first needed there ---- */
 
 #define LIBRARY(library) \
+    if (!library) return CUDA_ERROR_INVALID_HANDLE;    \
     if (!has_tag(library, TAG_LIBRARY)) misuse("a library handle that is none")
 #define KERNEL(kernel) \
+    if (!kernel) return CUDA_ERROR_INVALID_HANDLE;    \
     if (!has_tag(kernel, TAG_KERNEL)) misuse("a kernel handle that is none")
 
 CUresult cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jit, void **jit_values, unsigned jit_count,
@@ -579,6 +582,7 @@ CUresult cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache config, CUdevice d
 /* ---- Functions ---- */
 
 #define FUNCTION(function) \
+    if (!function) return CUDA_ERROR_INVALID_HANDLE;    \
     if (!has_tag(function, TAG_FUNCTION)) misuse("a function handle that is none")
 
 CUresult resolve_function(CUfunction handle, CUcontext context, CUfunction *function) {

@@ -539,15 +539,14 @@ CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode) {
     return CUDA_SUCCESS;
 }
 
-TWINS(cuStreamBeginCapture_v2, _ptsz, (CUstream handle, CUstreamCaptureMode mode), handle, mode) {
+static CUresult begin_capture(CUstream stream, CUgraph graph, CUstreamCaptureMode mode) {
     static unsigned long long ids;
-    STREAM(stream, handle);
     if (stream == stream->context->legacy) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     if (stream->capture) return CUDA_ERROR_ILLEGAL_STATE;
     struct capture *capture = calloc(1, sizeof *capture);
     if (!capture) misuse("out of host memory");
     capture->mode = mode;
-    capture->graph = tagged(sizeof *capture->graph, TAG_GRAPH);
+    capture->graph = graph ? graph : tagged(sizeof *graph, TAG_GRAPH);
     capture->origin = stream;
     capture->owner = pthread_self();
     pthread_mutex_lock(&capture_lock);
@@ -557,6 +556,18 @@ TWINS(cuStreamBeginCapture_v2, _ptsz, (CUstream handle, CUstreamCaptureMode mode
     stream->capture = capture;
     pthread_mutex_unlock(&capture_lock);
     return CUDA_SUCCESS;
+}
+
+TWINS(cuStreamBeginCapture_v2, _ptsz, (CUstream handle, CUstreamCaptureMode mode), handle, mode) {
+    STREAM(stream, handle);
+    return begin_capture(stream, NULL, mode);
+}
+
+TWINS(cuStreamBeginCaptureToGraph, _ptsz, (CUstream handle, CUgraph graph, const CUgraphNode *dependencies,
+      const CUgraphEdgeData *edges, size_t count, CUstreamCaptureMode mode), handle, graph, dependencies, edges, count, mode) {
+    (void)dependencies, (void)edges, (void)count;
+    STREAM(stream, handle);
+    return has_tag(graph, TAG_GRAPH) ? begin_capture(stream, graph, mode) : CUDA_ERROR_INVALID_VALUE;
 }
 
 TWINS(cuStreamEndCapture, _ptsz, (CUstream handle, CUgraph *graph), handle, graph) {

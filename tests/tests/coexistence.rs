@@ -5,8 +5,8 @@ use r3_tests::{Bed, End, recorded_by_kernel, same_with_r3, seen_by_kernel};
 /// Case 56: errors are neither swallowed nor raised, sticky ones included.
 #[test]
 fn errors_come_back_unchanged() {
-    let (bed, _) = same_with_r3("errors", &[], |program| program);
-    // The one launch that the driver accepted.
+    // Launches that the driver refuses may count as occurrences; only accepted ones are recorded.
+    let (bed, _) = same_with_r3("errors", &[], |program| program.env("R3_LAUNCHES", "all"));
     assert_eq!(
         recorded_by_kernel(&bed.archive()),
         [("saxpy".to_owned(), 1)]
@@ -18,7 +18,11 @@ fn errors_come_back_unchanged() {
 fn a_kernel_that_faults_faults_as_before() {
     let bare = Bed::new().bare("errors").args(&["fault"]).run();
     let bed = Bed::new();
-    let run = bed.recorded("errors").args(&["fault"]).run();
+    let run = bed
+        .recorded("errors")
+        .args(&["fault"])
+        .env("R3_LAUNCHES", "all")
+        .run();
     assert_eq!((run.end, &run.stdout), (bare.end, &bare.stdout));
     assert!(
         run.stderr.lines().all(|line| line.starts_with("r3: ")),
@@ -135,6 +139,15 @@ fn a_launch_that_is_not_selected_makes_no_further_call() {
         "cuModuleLoadData",
     ] {
         assert_eq!(recorded.get(waits), bare.get(waits), "{waits}");
+    }
+}
+
+/// Case 55: the profiling library has one subscriber for each process, which R3 leaves to others.
+#[test]
+fn the_profiling_interface_is_not_used() {
+    let library = std::fs::read(r3_tests::libr3()).expect("libr3.so");
+    for name in [&b"libcupti"[..], b"cuptiSubscribe"] {
+        assert!(!library.windows(name.len()).any(|window| window == name));
     }
 }
 

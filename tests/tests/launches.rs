@@ -45,6 +45,62 @@ fn each_entry_point_is_recorded_once() {
     bed.verify();
 }
 
+/// Case 20: no entry point is forgotten, those of the first versions included. What cannot be
+/// recorded is counted, and named.
+#[test]
+fn every_entry_point_that_there_ever_was_is_counted() {
+    let (bed, _) = same_with_r3("legacy", &[], |program| program);
+    let archive = bed.archive();
+    let stats = archive.process_stats();
+    assert_eq!((stats.launches, archive.launches().len()), (11, 7));
+    let mut grids: Vec<_> = archive
+        .launches()
+        .iter()
+        .map(|launch| launch.grid[0])
+        .collect();
+    grids.sort_unstable();
+    assert_eq!(grids, [1, 4, 5, 6, 7, 8, 9]);
+    for name in [
+        "cuLaunch",
+        "cuLaunchGrid",
+        "cuLaunchGridAsync",
+        "cuLaunchCooperativeKernelMultiDevice",
+    ] {
+        let message = format!("launches by {name} are not recorded");
+        assert!(
+            stats.messages.contains(&message),
+            "{message}: {:?}",
+            stats.messages
+        );
+    }
+    bed.verify();
+}
+
+/// Code compiled at run time keeps its source, headers, options and names.
+#[test]
+fn the_source_of_code_compiled_at_run_time_is_kept() {
+    for mode in [&[][..], &["looked_up"]] {
+        let (bed, _) = same_with_r3("compiled", mode, |program| program);
+        let archive = bed.archive();
+        let [source] = archive.sources() else {
+            panic!("{mode:?}: {:?}", archive.sources())
+        };
+        let text = archive.read_blob(&source.text).expect("readable");
+        assert_eq!(text, b"#include <scale.h>\n// as given to the compiler\n");
+        assert_eq!(source.name, "scale.cu");
+        assert_eq!(
+            source.options,
+            ["-std=c++17", "--gpu-architecture=compute_75"]
+        );
+        assert_eq!(source.headers.len(), 1);
+        assert_eq!(source.headers[0].0, "scale.h");
+        let names = [("scale<float>".to_owned(), "_Z5scaleIfEvPT_S0_i".to_owned())];
+        assert_eq!(source.name_expressions, names);
+        assert_eq!(archive.modules()[0].source, Some(source.id));
+        bed.verify();
+    }
+}
+
 /// A kernel handle of a library launched as a function, as CUDA's runtime does.
 #[test]
 fn kernels_of_libraries_are_recorded() {

@@ -145,7 +145,9 @@ fn the_drivers_answers_come_back_unchanged() {
 /// Memory that no call made known: the launch runs, and the archive says what is missing.
 #[test]
 fn a_pointer_that_nobody_knows_does_no_harm() {
-    let (bed, _) = same_with_r3("memory", &["untracked"], |program| program);
+    let (bed, _) = same_with_r3("memory", &["untracked"], |program| {
+        program.env("STANDIN_ALL_HOST_MEMORY", "1")
+    });
     let archive = bed.archive();
     assert_eq!(archive.launches().len(), 1);
 }
@@ -178,6 +180,26 @@ fn contexts_and_devices_are_kept_apart() {
         .env("STANDIN_DEVICES", "2")
         .run();
     assert_eq!(run.end, r3_tests::End::Exit(0), "{run}");
+}
+
+/// Case 42: no lock is held across a driver call: two threads can be in two calls at a time. (The
+/// driver lets neither return before the other is in.)
+#[test]
+fn no_lock_is_held_across_a_driver_call() {
+    for [one, other] in [
+        ["cuMemAlloc_v2", "cuLaunchKernel"],
+        ["cuMemAllocAsync", "cuModuleLoadData"],
+        ["cuMemFree_v2", "cuMemAlloc_v2"],
+        ["cuLaunchKernel", "cuModuleLoadData"],
+        ["cuMemFree_v2", "cuLaunchKernel"],
+    ] {
+        for launches in ["all", "1000"] {
+            same_with_r3("meeting", &[one, other], |program| {
+                let program = program.env("STANDIN_MEET", format!("{one},{other}"));
+                program.env("R3_LAUNCHES", launches)
+            });
+        }
+    }
 }
 
 /// Case 44: kernels without memory.

@@ -49,9 +49,11 @@ fn programs_started_by_a_recorded_one_are_recorded() {
         let (bed, _) = same_with_r3("forks", &[mode], |program| program);
         assert_eq!(launches(&bed), expected, "{mode}");
     }
-    // A program that replaces itself keeps its process id: two archives, both readable.
+    // A program that replaces itself keeps its process id: two archives, both readable. What the
+    // first one launched last can be lost with it.
     let (bed, _) = same_with_r3("forks", &["replace"], |program| program);
-    assert_eq!(launches(&bed), [1, 2]);
+    let recorded = launches(&bed);
+    assert!(recorded == [0, 2] || recorded == [1, 2], "{recorded:?}");
 }
 
 /// Cases 49, 50: every kind of end keeps what was recorded, complete where the process could say so.
@@ -64,7 +66,6 @@ fn every_orderly_end_completes_the_archive() {
         "threads_left",
         "freed",
         "atexit_after",
-        "busy",
     ] {
         let (bed, _) = same_with_r3("endings", &[mode], with_strict_end);
         let archive = bed.archive();
@@ -75,6 +76,27 @@ fn every_orderly_end_completes_the_archive() {
             archive.salvaged()
         );
     }
+}
+
+/// A kernel that never ends is waited for as long as the user allows, and then it is the program's.
+#[test]
+fn an_end_while_a_kernel_runs_is_an_end() {
+    let bed = Bed::new();
+    let run = with_strict_end(bed.recorded("endings"))
+        .args(&["busy"])
+        .env("R3_TIMEOUT", "0.2")
+        .run();
+    assert_eq!(
+        (run.end, run.stdout.as_str()),
+        (End::Exit(2), "busy: 130560.0\n"),
+        "{run}"
+    );
+    assert!(
+        run.stderr.contains("spin: a launch is not recorded"),
+        "{run}"
+    );
+    assert_eq!(bed.archive().launches().len(), 3);
+    assert!(bed.archive().salvaged().is_none());
 }
 
 #[test]

@@ -79,12 +79,12 @@ fn the_size_of_the_archive_is_limited() {
         .recorded("running")
         .args(&["200"])
         .env("R3_LAUNCHES", "all")
-        .env("R3_BUDGET", "256K")
+        .env("R3_BUDGET", "128K")
         .run();
     assert_eq!(run.end, End::Exit(0), "{run}");
     let archive = bed.archive();
     assert!(
-        archive.file_len() <= 256 << 10,
+        archive.file_len() <= 128 << 10,
         "{} bytes",
         archive.file_len()
     );

@@ -77,6 +77,15 @@ fn the_default_stream_beside_a_capture_answers_as_before() {
     graphs("legacy");
 }
 
+/// A capture into a graph that is there already.
+#[test]
+fn a_capture_into_a_graph_is_a_capture() {
+    let (bed, _) = graphs("to_graph");
+    let archive = bed.archive();
+    assert_eq!(archive.process_stats().launches_into_graphs, 2);
+    assert_eq!(archive.process_stats().graph_launches, 2);
+}
+
 /// Cases 22, 23, 24: nodes built by hand, by function and by kernel handle.
 #[test]
 fn graphs_built_by_hand_run_as_before() {
