@@ -97,7 +97,13 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
         .map(|entry| entry.expect("a readable folder").path())
         .filter(|path| path.extension().is_some_and(|extension| extension == "c"))
         .collect();
-    sources.sort();
+    // Libraries first: programs are linked with them.
+    let is_program = |path: &PathBuf| {
+        !path
+            .file_name()
+            .is_some_and(|n| n.as_encoded_bytes().starts_with(b"lib"))
+    };
+    sources.sort_by_key(|path| (is_program(path), path.clone()));
     sources
 }
 
