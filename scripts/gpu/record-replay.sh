@@ -8,6 +8,7 @@
 #   samples       capture-samples: same output and exit code as without R3, every launch verified elsewhere
 #   frameworks    the same for PyTorch, Triton, CuPy and JAX programs
 #   aslr          one archive verified 20 times in a row
+#   replay        archives that were recorded on another machine, and r3-replay's options
 #   overhead      the cost of a launch with the shim loaded, over a million launches
 #   gigabyte      1 GiB of floats: time, compression, archive size, host memory
 #   runtimes      (not in all) a program on other versions of the CUDA runtime, found in RUNTIMES_FOLDER

@@ -16,7 +16,7 @@ from .report import Report
 from .session import ROOT, Session, Unavailable, sample_table
 
 # Each with the seconds that it may take, so that a hang in one leaves time for the others.
-STAGES = {"proc-address": 60, "samples": 150, "frameworks": 150, "aslr": 60, "overhead": 110, "gigabyte": 90, "sigkill": 100}
+STAGES = {"proc-address": 60, "samples": 150, "frameworks": 150, "aslr": 60, "replay": 90, "overhead": 110, "gigabyte": 90, "sigkill": 100}
 EXTRA = {"capture": 240, "runtimes": 60}
 LIMITS = STAGES | EXTRA
 
