@@ -4,7 +4,7 @@
 //! with a time limit; a launch that cannot be recorded in time is made as if R3 were not there.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
@@ -81,17 +81,27 @@ fn forget(ends: impl Fn(usize, &Context) -> bool) {
 }
 
 /// Why a selected launch is not recorded.
-struct Skip(String);
+#[derive(Default)]
+struct Skip {
+    reason: String,
+    /// The user asked for it: nothing to warn of.
+    wanted: bool,
+    /// The kernel's later launches would fare no better.
+    for_good: bool,
+}
 
 impl From<&str> for Skip {
     fn from(reason: &str) -> Self {
-        Self(reason.to_owned())
+        Self {
+            reason: reason.to_owned(),
+            ..Self::default()
+        }
     }
 }
 
 impl From<driver::DriverError> for Skip {
     fn from(error: driver::DriverError) -> Self {
-        Self(error.to_string())
+        error.to_string().as_str().into()
     }
 }
 
@@ -99,14 +109,18 @@ impl From<CopyError> for Skip {
     fn from(error: CopyError) -> Self {
         match error {
             CopyError::Driver(error) => error.into(),
-            CopyError::Timeout => "its stream did not get there within R3_TIMEOUT".into(),
+            // A kernel that does not end until the program does something else waits each time.
+            CopyError::Timeout => Self {
+                for_good: true,
+                .."its stream did not get there within R3_TIMEOUT".into()
+            },
         }
     }
 }
 
 impl From<r3_archive::WriteError> for Skip {
     fn from(error: r3_archive::WriteError) -> Self {
-        Self(error.to_string())
+        error.to_string().as_str().into()
     }
 }
 
@@ -129,34 +143,39 @@ pub fn record(
     call: &dyn Fn() -> CUresult,
 ) -> CUresult {
     let sequence = select::launches();
-    let half = guard(|| match before(launch, counter, occurrence, sequence) {
-        Ok(half) => half,
-        Err(skip) => {
-            skipped(counter, &skip);
-            None
+    let half = guard(|| Some(before(launch, counter, occurrence, sequence)));
+    let result = call();
+    guard(|| {
+        if result != CUDA_SUCCESS {
+            // A launch that the driver refuses is none.
+            counter.refused(occurrence);
+            return;
+        }
+        let recorded = match half {
+            Some(Ok(Some(half))) => after(half, counter),
+            Some(Err(skip)) => Err(skip),
+            Some(Ok(None)) | None => Ok(()),
+        };
+        if let Err(skip) = recorded {
+            if skip.wanted {
+                static SAID: AtomicBool = AtomicBool::new(false);
+                if !SAID.swap(true, Ordering::Relaxed) {
+                    log::info(format_args!("launches are left out: {}", skip.reason));
+                }
+            } else {
+                let name = &counter.kernel().name;
+                log::warn(format_args!(
+                    "{name}: a launch is not recorded: {}",
+                    skip.reason
+                ));
+            }
+            counter.skipped(&skip.reason);
+            if skip.for_good {
+                counter.give_up();
+            }
         }
     });
-    let result = call();
-    if let Some(half) = half {
-        guard(|| {
-            if result != CUDA_SUCCESS {
-                return counter.skipped("the driver refused the launch");
-            }
-            if let Err(skip) = after(half, counter) {
-                skipped(counter, &skip);
-            }
-        });
-    }
     result
-}
-
-fn skipped(counter: &Counter, skip: &Skip) {
-    log::warn(format_args!(
-        "{}: a launch is not recorded: {}",
-        counter.kernel().name,
-        skip.0
-    ));
-    counter.skipped(&skip.0);
 }
 
 fn lock_contexts(
@@ -192,11 +211,17 @@ fn before(
     let Some(session) = session::session() else {
         return Ok(None);
     };
-    session.has_room()?;
+    session.has_room().map_err(|reason| Skip {
+        wanted: true,
+        ..reason.into()
+    })?;
     let options = &settings.options;
     if driver::is_capturing(launch.stream)? {
         session::LAUNCHES_INTO_GRAPHS.fetch_add(1, Ordering::Relaxed);
-        return Err("it went into a CUDA graph".into());
+        return Err(Skip {
+            wanted: true,
+            .."it went into a CUDA graph".into()
+        });
     }
     let deadline = Instant::now() + options.timeout;
     let mut contexts = lock_contexts(deadline)?;
@@ -227,8 +252,16 @@ fn before(
     let map = Map::new(&allocations::ranges());
     let mut snapshots = context.snapshots(session, &map, options.memory, deadline);
     let mut reached = save_reachable(&mut snapshots, &params, globals, options.snapshot)?;
-    for (owner, error) in std::mem::take(&mut reached.unreadable) {
-        notes.push(format!("{owner:?} could not be read: {error}"));
+    let unreadable = std::mem::take(&mut reached.unreadable);
+    if let (true, Some((_, error))) = (reached.regions.is_empty(), unreadable.first()) {
+        return Err(error.clone().into());
+    }
+    for (owner, error) in unreadable {
+        let owner = match owner {
+            RegionOwner::Allocation(id) => format!("allocation {id}"),
+            RegionOwner::Global { module, name } => format!("variable {name} of module {module}"),
+        };
+        notes.push(format!("{owner} could not be read: {error}"));
     }
     for index in &reached.allocations {
         session.allocation(&map.allocations()[*index])?;

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use r3_archive::model::{KernelStatsRecord, ShapeCount, SkipCount};
@@ -82,6 +82,7 @@ pub struct Counter {
     captured: AtomicU64,
     /// The next occurrence to record; `u64::MAX` when there is none.
     next: AtomicU64,
+    given_up: AtomicBool,
 }
 
 /// A counter as the table finds it. Never changed and never freed.
@@ -202,6 +203,9 @@ fn meet(shape: &Shape, generation: u64) -> &'static Counter {
                     next: AtomicU64::new(known.map_or(first.unwrap_or(u64::MAX), |k| {
                         k.next.load(Ordering::Relaxed)
                     })),
+                    given_up: AtomicBool::new(
+                        known.is_some_and(|k| k.given_up.load(Ordering::Relaxed)),
+                    ),
                 }));
                 all.counters.insert(identity, counter);
                 counter
@@ -232,12 +236,24 @@ impl Counter {
     /// Whether `occurrence` is selected. Threads can arrive here out of order.
     #[cold]
     fn is_due(&self, occurrence: u64) -> bool {
-        if !self.function.kernel.selected {
+        if !self.function.kernel.selected || self.given_up.load(Ordering::Relaxed) {
             return false;
         }
         let next = process::next_selected(occurrence).unwrap_or(u64::MAX);
         self.next.fetch_max(next, Ordering::Relaxed);
         process::next_selected(occurrence - 1) == Some(occurrence)
+    }
+
+    /// The driver refused the launch, which was counted as `occurrence`: the next one is that.
+    pub fn refused(&self, occurrence: u64) {
+        self.launches.fetch_sub(1, Ordering::Relaxed);
+        self.next.fetch_min(occurrence, Ordering::Relaxed);
+    }
+
+    /// Records no more launches of this shape.
+    pub fn give_up(&self) {
+        self.given_up.store(true, Ordering::Relaxed);
+        self.next.store(u64::MAX, Ordering::Relaxed);
     }
 
     pub fn captured(&self) {

@@ -91,7 +91,11 @@ fn open() -> Option<Session> {
         writer_options.zstd_level,
         writer_options.workers,
         writer_options.byte_budget,
-    ) = (options.level, options.workers(cores), options.budget);
+    ) = (
+        options.level,
+        options.workers(cores),
+        for_chunks(options.budget),
+    );
     let wanted = options.out_path(&facts);
     let writer = match create(&wanted, &writer_options) {
         Ok(writer) => writer,
@@ -119,6 +123,11 @@ fn open() -> Option<Session> {
         session.writer.path().display()
     ));
     Some(session)
+}
+
+/// What chunks may use of a budget for the file. The rest is for records and the index.
+fn for_chunks(budget: u64) -> u64 {
+    budget - budget / 8
 }
 
 /// A name that is taken gets a number: an archive is never overwritten.
@@ -187,7 +196,7 @@ impl Session {
         if self.captured.load(Ordering::Relaxed) >= max {
             return Err("R3_MAX launches are recorded");
         }
-        if self.writer.stored_bytes() >= budget {
+        if self.writer.stored_bytes() >= for_chunks(budget) {
             return Err("R3_BUDGET bytes are used");
         }
         Ok(())
