@@ -2,6 +2,7 @@
 /* Child processes of every kind. Each child prints one line; the parent waits and prints its own.
  * The parent uses the driver before or after, as the mode says. */
 #define _GNU_SOURCE
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -30,6 +31,19 @@ static int wait_for(pid_t child) {
 static void parent_says(int status) {
     printf("parent: child %s %d\n", WIFSIGNALED(status) ? "signal" : "exit", WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
     fflush(stdout);
+}
+
+/* Launches until it is told to stop, so that forks meet every state that a launch can be in. */
+static volatile int stop;
+static CUcontext shared_context;
+static void *keep_launching(void *function) {
+    CHECK(cuCtxSetCurrent(shared_context));
+    CUstream stream;
+    CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    CUdeviceptr x = ramp(N, 0), y = ramp(N, 0);
+    while (!stop) CHECK(launch_saxpy(function, stream, y, x, 1, N));
+    CHECK(cuStreamSynchronize(stream));
+    return NULL;
 }
 
 static int raw_child(void *nothing) {
@@ -79,6 +93,26 @@ int main(int argc, char **argv) {
     } else if (strcmp(mode, "replace") == 0) {
         use_driver("first", 1);
         execl("/proc/self/exe", argv[0], "leaf", NULL);
+    } else if (strcmp(mode, "threads") == 0) {
+        shared_context = start();
+        CUfunction saxpy = kernel(load_kernels(), "saxpy");
+        pthread_t threads[3];
+        for (int i = 0; i < 3; i++) pthread_create(&threads[i], NULL, keep_launching, saxpy);
+        for (int i = 0; i < 60; i++) {
+            usleep(500);
+            pid_t child = fork();
+            if (child == 0) {
+                /* Calls of the child's are refused, and must not wait for a thread that it lacks. */
+                CUdeviceptr address;
+                REQUIRE(cuMemAlloc_v2(&address, 64) == CUDA_ERROR_NOT_INITIALIZED);
+                REQUIRE(launch_saxpy(saxpy, NULL, 0, 0, 1, N) == CUDA_ERROR_NOT_INITIALIZED);
+                exit(i % 50);
+            }
+            REQUIRE(wait_for(child) == i % 50 << 8);
+        }
+        stop = 1;
+        for (int i = 0; i < 3; i++) pthread_join(threads[i], NULL);
+        printf("60 children\n");
     } else if (strcmp(mode, "leaf") == 0) {
         use_driver("leaf", 2);
     } else {

@@ -26,6 +26,7 @@ static void change(const char *what) {
     if (strcmp(what, "fsize") == 0) setrlimit(RLIMIT_FSIZE, &(struct rlimit){4096, 4096});
     if (strcmp(what, "memlock") == 0) setrlimit(RLIMIT_MEMLOCK, &(struct rlimit){0, 0});
     if (strcmp(what, "nproc") == 0) setrlimit(RLIMIT_NPROC, &(struct rlimit){0, 0});
+    if (strcmp(what, "memory") == 0) setrlimit(RLIMIT_AS, &(struct rlimit){400 << 20, 400 << 20});
     if (strcmp(what, "undumpable") == 0) prctl(PR_SET_DUMPABLE, 0);
     if (strcmp(what, "signals") == 0) {
         sigset_t all;

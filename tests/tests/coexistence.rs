@@ -151,6 +151,69 @@ fn the_profiling_interface_is_not_used() {
     }
 }
 
+/// Signals of the program's interrupt R3's system calls; its handlers run on its own threads only.
+#[test]
+fn signals_disturb_nothing() {
+    let (bed, _) = same_with_r3("interrupted", &[], |program| {
+        program.env("R3_LAUNCHES", "all")
+    });
+    assert_eq!(bed.archive().launches().len(), 60);
+    bed.verify();
+}
+
+/// Memory, modules and streams that come and go on many threads, small stacks included.
+#[test]
+fn threads_may_do_everything_at_the_same_time() {
+    for arguments in [&["6", "15"][..], &["6", "15", "small"]] {
+        let (bed, _) = same_with_r3("churn", arguments, |program| {
+            program
+                .env("R3_LAUNCHES", "all")
+                .env("STANDIN_DELAY_US", "200")
+        });
+        assert_eq!(bed.archive().launches().len(), 180);
+        bed.verify();
+    }
+}
+
+/// The same when every snapshot takes everything that there is, also what others are freeing.
+#[test]
+fn memory_may_be_freed_while_it_is_recorded() {
+    let bed = Bed::new();
+    let run = bed
+        .recorded("churn")
+        .args(&["6", "15"])
+        .env("R3_LAUNCHES", "all")
+        .env("R3_SNAPSHOT", "all")
+        .env("STANDIN_DELAY_US", "200")
+        .run();
+    assert_eq!(
+        (run.end, run.stdout.as_str()),
+        (End::Exit(0), "6 threads, 15 rounds\n"),
+        "{run}"
+    );
+    bed.verify();
+}
+
+/// Another tool that interposes `dlsym`: behind R3, both see the program's look-ups. (In front of it,
+/// where it asks for a version of `dlsym`, it goes past R3: the program runs as with it alone.)
+#[test]
+fn another_interposer_works_too() {
+    let other = r3_tests::programs().join("libinterposer.so");
+    let (other, r3) = (other.display(), r3_tests::libr3().display());
+    let run = |preload: String| {
+        let bed = Bed::new();
+        let run = bed.bare("dlopened").env("LD_PRELOAD", preload).run();
+        assert_eq!(
+            (run.end, run.stdout.as_str()),
+            (End::Exit(0), "saxpy x 3 = 228480.0\n"),
+            "{run}"
+        );
+        bed
+    };
+    assert_eq!(run(format!("{r3}:{other}")).archive().launches().len(), 3);
+    run(format!("{other}:{r3}"));
+}
+
 /// Case 57: many launches are counted exactly, and few are recorded.
 #[test]
 fn many_launches_are_counted_exactly() {

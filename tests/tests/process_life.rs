@@ -42,6 +42,17 @@ fn a_forked_child_disturbs_nothing() {
     }
 }
 
+/// Cases 45, 48: forks while other threads are in the middle of recorded launches.
+#[test]
+fn forks_in_the_middle_of_launches_hang_nobody() {
+    let (bed, _) = same_with_r3("forks", &["threads"], |program| {
+        program.env("R3_LAUNCHES", "all")
+    });
+    assert!(!bed.archive().launches().is_empty());
+    assert!(bed.archive().salvaged().is_none());
+    bed.verify();
+}
+
 /// Case 48: exec after fork and vfork; and in place.
 #[test]
 fn programs_started_by_a_recorded_one_are_recorded() {

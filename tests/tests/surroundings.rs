@@ -73,7 +73,7 @@ fn the_program_may_change_its_surroundings() {
 #[test]
 fn limits_cost_launches_and_not_the_program() {
     for when in ["early", "late"] {
-        for what in ["nofile", "fsize", "nproc", "stderr"] {
+        for what in ["nofile", "fsize", "nproc", "memory", "stderr"] {
             let bed = Bed::new();
             let bare = Bed::new();
             let expected = bare.bare("surroundings").args(&[when, what]).run();
