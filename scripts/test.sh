@@ -15,7 +15,7 @@ cd "$root"
 nextest() {
     step "tests"
     cargo build --locked --workspace
-    cargo nextest run --locked --workspace "$@"
+    TESTS_PREBUILT=1 cargo nextest run --locked --workspace "$@"
 }
 if [ $# -gt 0 ]; then
     nextest "$@"
