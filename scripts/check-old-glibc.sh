@@ -49,6 +49,7 @@ cp "$tree/lib/libr3.so" "$tree/bin/r3-replay" "$build/$target/debug/"
 # The mounts end with the process that made them.
 step "in Debian 11, $(chroot "$system" ldd --version | head -n1)"
 export system root tests
+# shellcheck disable=SC2016  # for the inner shell
 unshare --mount bash -euc '
     mkdir -p "$system$root"
     mount --bind "$root" "$system$root"
