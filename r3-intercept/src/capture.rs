@@ -252,17 +252,10 @@ fn before(
     let map = Map::new(&allocations::ranges());
     let mut snapshots = context.snapshots(session, &map, options.memory, deadline);
     let mut reached = save_reachable(&mut snapshots, &params, globals, options.snapshot)?;
-    let unreadable = std::mem::take(&mut reached.unreadable);
-    if let (true, Some((_, error))) = (reached.regions.is_empty(), unreadable.first()) {
-        return Err(error.clone().into());
-    }
-    for (owner, error) in unreadable {
-        let owner = match owner {
-            RegionOwner::Allocation(id) => format!("allocation {id}"),
-            RegionOwner::Global { module, name } => format!("variable {name} of module {module}"),
-        };
-        notes.push(format!("{owner} could not be read: {error}"));
-    }
+    notes.extend(left_out(
+        std::mem::take(&mut reached.unreadable),
+        reached.regions.is_empty(),
+    )?);
     for index in &reached.allocations {
         session.allocation(&map.allocations()[*index])?;
     }
@@ -320,7 +313,7 @@ fn after(half: Half, counter: &'static Counter) -> Result<(), Skip> {
         mut contexts,
         context,
         session,
-        record,
+        mut record,
         regions,
         stream,
     } = half;
@@ -345,26 +338,39 @@ fn after(half: Half, counter: &'static Counter) -> Result<(), Skip> {
                 .snapshots(session, &map, options.memory, deadline)
                 .after(regions)
         });
-    match saved {
-        Ok(regions) => {
-            session
-                .snapshot_bytes
-                .fetch_add(bytes.saturating_mul(2), Ordering::Relaxed);
-            finish::submit(
-                session,
-                PendingLaunch {
-                    counter,
-                    record,
-                    regions,
-                },
-            );
-            Ok(())
-        }
-        Err(error) => {
-            session.captured.fetch_sub(1, Ordering::Relaxed);
-            Err(error.into())
-        }
+    let saved = saved.map_err(Skip::from).and_then(|(regions, freed)| {
+        record.notes.extend(left_out(freed, regions.is_empty())?);
+        Ok(regions)
+    });
+    let regions = saved.inspect_err(|_| {
+        session.captured.fetch_sub(1, Ordering::Relaxed);
+    })?;
+    session
+        .snapshot_bytes
+        .fetch_add(bytes.saturating_mul(2), Ordering::Relaxed);
+    let launch = PendingLaunch {
+        counter,
+        record,
+        regions,
+    };
+    finish::submit(session, launch);
+    Ok(())
+}
+
+/// Notes on memory that is not in the snapshot. A launch of which nothing could be read is not
+/// recorded.
+fn left_out(unreadable: Vec<Unreadable>, nothing_left: bool) -> Result<Vec<String>, Skip> {
+    if let (true, Some((_, error))) = (nothing_left, unreadable.first()) {
+        return Err(error.clone().into());
     }
+    let note = |(owner, error)| {
+        let owner = match owner {
+            RegionOwner::Allocation(id) => format!("allocation {id}"),
+            RegionOwner::Global { module, name } => format!("variable {name} of module {module}"),
+        };
+        format!("{owner} could not be read: {error}")
+    };
+    Ok(unreadable.into_iter().map(note).collect())
 }
 
 impl Context {

@@ -7,6 +7,7 @@ use r3_archive::model::RegionOwner;
 
 use crate::copy::{Copied, Copier, CopyError, Copying, Range};
 use crate::driver::{DriverError, Event};
+use crate::ffi::CUDA_ERROR_INVALID_VALUE;
 use crate::fingerprint::{self, Fingerprint, Fingerprinter, Tables, WORTHWHILE};
 use crate::finish::{After, Part, PendingRegion};
 use crate::log;
@@ -119,8 +120,12 @@ impl Snapshots<'_> {
         Ok((regions, unreadable))
     }
 
-    /// Saves what the launch changed.
-    pub fn after(&mut self, regions: Vec<Region>) -> Result<Vec<PendingRegion>, CopyError> {
+    /// Saves what the launch changed. Memory that was freed meanwhile is left out: the program could
+    /// not have given the launch memory that it frees before the launch has ended.
+    pub fn after(
+        &mut self,
+        regions: Vec<Region>,
+    ) -> Result<(Vec<PendingRegion>, Vec<Unreadable>), CopyError> {
         let _copying = Copying::begin();
         // For each region: whether the changes are known chunk by chunk, and what is to be copied.
         let mut plans = Vec::new();
@@ -150,9 +155,16 @@ impl Snapshots<'_> {
             }
         }
         let mut copied = self.copier.copy(&copies(&plans), |_, _| {})?.into_iter();
-        let mut pending = Vec::new();
+        let (mut pending, mut freed) = (Vec::new(), Vec::new());
         for ((region, plan), first) in regions.into_iter().zip(plans).zip(firsts) {
-            let parts = parts(plan, &mut copied).map_err(CopyError::Driver)?;
+            let parts = match parts(plan, &mut copied) {
+                Ok(parts) => parts,
+                Err(error) if error.code == CUDA_ERROR_INVALID_VALUE => {
+                    freed.push((region.owner, error));
+                    continue;
+                }
+                Err(error) => return Err(error.into()),
+            };
             let after = match first {
                 Some(first) => After::Changes(first.into_iter().zip(parts).collect()),
                 None => After::Whole(
@@ -179,7 +191,7 @@ impl Snapshots<'_> {
                 after,
             });
         }
-        Ok(pending)
+        Ok((pending, freed))
     }
 
     /// Fingerprints of a region, where that pays and works.
