@@ -3,10 +3,10 @@
 //! One launch at a time is recorded. The program's thread waits here for its stream and for the copies,
 //! with a time limit; a launch that cannot be recorded in time is made as if R3 were not there.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
+use std::sync::MutexGuard;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use r3_archive::model::{
     AllocationKind, LaunchAttribute, LaunchId, LaunchRecord, PointerWord, RegionOwner, Snapshot,
@@ -15,18 +15,19 @@ use r3_archive::model::{
 use r3_options::{SnapshotScope, SyncScope};
 
 use crate::allocations::{self, Allocation};
-use crate::copy::{Copier, CopyError, Range, wait};
-use crate::driver::{self, Event, RelaxedCapture, Stream};
+use crate::contexts::{self, Contexts};
+use crate::copy::{CopyError, Range, wait};
+use crate::driver::{self, RelaxedCapture, Stream};
 use crate::ffi::{CUDA_SUCCESS, CUresult};
-use crate::fingerprint::{Fingerprinter, WORTHWHILE};
 use crate::finish::PendingLaunch;
 use crate::guard::guard;
 use crate::params::{self, Arguments};
 use crate::reach::Map;
 use crate::select::{self, Counter, Shape};
 use crate::session::{self, Session};
+use crate::skip::Skip;
 use crate::snapshot::{Region, Snapshots, Target, Unreadable};
-use crate::{finish, log, process, staging, trigger};
+use crate::{finish, log, process, trigger};
 
 /// A launch as the program asked for it.
 pub struct Launch {
@@ -39,94 +40,11 @@ pub struct Launch {
     pub arguments: Arguments,
 }
 
-/// Streams and events of ours, by context.
-struct Context {
-    device: i32,
-    stream: Stream,
-    events: [Event; Copier::EVENTS],
-    /// Marks the program's stream.
-    mark: Event,
-    fingerprints: Fingerprints,
-}
-
-/// The fingerprint kernel in a context: loaded when a launch first reaches much memory.
-enum Fingerprints {
-    NotYet,
-    Ready(Fingerprinter),
-    Unavailable,
-}
-
-static CONTEXTS: Mutex<Option<HashMap<usize, Context>>> = Mutex::new(None);
 static NEXT_LAUNCH: AtomicU64 = AtomicU64::new(1);
-
-/// A context is about to end, and our stream with it.
-pub fn forget_context(context: usize) {
-    forget(|key, _| key == context);
-}
-
-/// The primary context of a device is about to end.
-pub fn forget_device(device: i32) {
-    forget(|_, context| context.device == device);
-}
-
-fn forget(ends: impl Fn(usize, &Context) -> bool) {
-    // Whoever records in a context that another thread destroys gets errors from the driver; there
-    // is nothing to wait for.
-    if let Ok(mut contexts) = CONTEXTS.try_lock()
-        && let Some(contexts) = contexts.as_mut()
-    {
-        contexts.retain(|key, context| !ends(*key, context));
-    }
-    staging::context_gone();
-}
-
-/// Why a selected launch is not recorded.
-#[derive(Default)]
-struct Skip {
-    reason: String,
-    /// The user asked for it: nothing to warn of.
-    wanted: bool,
-    /// The kernel's later launches would fare no better.
-    for_good: bool,
-}
-
-impl From<&str> for Skip {
-    fn from(reason: &str) -> Self {
-        Self {
-            reason: reason.to_owned(),
-            ..Self::default()
-        }
-    }
-}
-
-impl From<driver::DriverError> for Skip {
-    fn from(error: driver::DriverError) -> Self {
-        error.to_string().as_str().into()
-    }
-}
-
-impl From<CopyError> for Skip {
-    fn from(error: CopyError) -> Self {
-        match error {
-            CopyError::Driver(error) => error.into(),
-            // A kernel that does not end until the program does something else waits each time.
-            CopyError::Timeout => Self {
-                for_good: true,
-                .."its stream did not get there within R3_TIMEOUT".into()
-            },
-        }
-    }
-}
-
-impl From<r3_archive::WriteError> for Skip {
-    fn from(error: r3_archive::WriteError) -> Self {
-        error.to_string().as_str().into()
-    }
-}
 
 /// A launch between its two snapshots.
 struct Half {
-    contexts: MutexGuard<'static, Option<HashMap<usize, Context>>>,
+    contexts: MutexGuard<'static, Option<Contexts>>,
     context: usize,
     session: &'static Session,
     record: LaunchRecord,
@@ -178,21 +96,6 @@ pub fn record(
     result
 }
 
-fn lock_contexts(
-    deadline: Instant,
-) -> Result<MutexGuard<'static, Option<HashMap<usize, Context>>>, Skip> {
-    loop {
-        match CONTEXTS.try_lock() {
-            Ok(guard) => return Ok(guard),
-            Err(TryLockError::Poisoned(poisoned)) => return Ok(PoisonError::into_inner(poisoned)),
-            Err(TryLockError::WouldBlock) if Instant::now() >= deadline => {
-                return Err("another launch was being recorded for R3_TIMEOUT".into());
-            }
-            Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_micros(50)),
-        }
-    }
-}
-
 /// Everything up to the launch. `None` when it is not to be recorded for a reason of the user's own.
 fn before(
     launch: &Launch,
@@ -224,10 +127,10 @@ fn before(
         });
     }
     let deadline = Instant::now() + options.timeout;
-    let mut contexts = lock_contexts(deadline)?;
+    let mut contexts = contexts::lock(deadline)?;
     let _relaxed = RelaxedCapture::enter();
     let key = driver::current_context();
-    let context = open_context(&mut contexts, key)?;
+    let context = contexts::open(&mut contexts, key)?;
 
     let function = &counter.function;
     let layout = function
@@ -371,80 +274,6 @@ fn left_out(unreadable: Vec<Unreadable>, nothing_left: bool) -> Result<Vec<Strin
         format!("{owner} could not be read: {error}")
     };
     Ok(unreadable.into_iter().map(note).collect())
-}
-
-impl Context {
-    /// What takes the snapshots of a launch. Loads the fingerprint kernel if there is enough memory for
-    /// it to pay.
-    fn snapshots<'a>(
-        &'a mut self,
-        session: &'a Session,
-        map: &'a Map,
-        memory: u64,
-        deadline: Instant,
-    ) -> Snapshots<'a> {
-        let slots = usize::try_from(memory).unwrap_or(usize::MAX) / staging::SLOT;
-        let copier = Copier {
-            writer: &session.writer,
-            stream: self.stream,
-            events: &self.events,
-            slots: slots.max(2),
-            deadline,
-        };
-        let pays = map.allocations().iter().any(|a| a.len >= WORTHWHILE);
-        if pays && matches!(self.fingerprints, Fingerprints::NotYet) {
-            self.fingerprints = match Fingerprinter::new() {
-                Ok(ready) => Fingerprints::Ready(ready),
-                Err(error) => {
-                    log::info(format_args!(
-                        "memory is copied without fingerprints: {error}"
-                    ));
-                    Fingerprints::Unavailable
-                }
-            };
-        }
-        let (fingerprinter, tables) = match &mut self.fingerprints {
-            Fingerprints::Ready(ready) if pays => match ready.upload(map, self.stream) {
-                Ok(tables) => (Some(ready), Some(tables)),
-                Err(_) => (None, None),
-            },
-            _ => (None, None),
-        };
-        Snapshots {
-            copier,
-            event: self.mark,
-            map,
-            fingerprinter,
-            tables,
-        }
-    }
-}
-
-fn open_context(
-    contexts: &mut Option<HashMap<usize, Context>>,
-    key: usize,
-) -> Result<&mut Context, Skip> {
-    use std::collections::hash_map::Entry;
-    match contexts.get_or_insert_with(HashMap::new).entry(key) {
-        Entry::Occupied(known) => Ok(known.into_mut()),
-        Entry::Vacant(vacant) => {
-            let device = driver::current_device().ok_or("there is no current context")?;
-            let stream = Stream::new()?;
-            let mut events = [Event::new()?; Copier::EVENTS];
-            for event in &mut events[1..] {
-                *event = Event::new()?;
-            }
-            let mark = Event::new()?;
-            let fingerprints = Fingerprints::NotYet;
-            Ok(vacant.insert(Context {
-                device,
-                stream,
-                events,
-                mark,
-                fingerprints,
-            }))
-        }
-    }
 }
 
 /// The variables of the kernel's module, at their addresses in this context.

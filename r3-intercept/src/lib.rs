@@ -10,7 +10,7 @@
 //! | [`modules`] | device code: images, modules, libraries, functions, run-time compiled sources |
 //! | [`allocations`] | device-visible memory, by address |
 //! | [`select`] | counts a launch and says whether it is recorded: the only work done for most launches |
-//! | [`capture`] | records one launch: memory before, the launch, memory after |
+//! | [`capture`], [`contexts`] | records one launch: memory before, the launch, memory after |
 //! | [`reach`], [`snapshot`], [`fingerprint`] | which memory a launch can reach, and what of it is new |
 //! | [`copy`], [`staging`] | how it gets to the host |
 //! | [`finish`] | waits for the memory to be stored, then writes the launch's record |
@@ -34,6 +34,7 @@ compile_error!("libr3.so is written for Linux on x86-64");
 
 mod allocations;
 mod capture;
+mod contexts;
 mod copy;
 mod driver;
 mod elf;
@@ -52,6 +53,7 @@ mod process;
 mod reach;
 mod select;
 mod session;
+mod skip;
 mod snapshot;
 mod staging;
 mod trigger;

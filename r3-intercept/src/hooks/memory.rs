@@ -7,7 +7,7 @@ use r3_archive::model::AllocationKind as Kind;
 use super::{Call, after, written};
 use crate::ffi::*;
 use crate::guard::guard;
-use crate::{allocations, capture, copy, driver, process};
+use crate::{allocations, contexts, copy, driver, process};
 
 fn track(kind: Kind, address: *const CUdeviceptr, len: u64) {
     // SAFETY: the driver wrote the address: the call succeeded.
@@ -230,14 +230,14 @@ pub fn host_unregister(call: Call<'_>, _: &'static str, pointer: *mut c_void) ->
 
 pub fn context_destroy(call: Call<'_>, _: &'static str, context: CUcontext) -> CUresult {
     if process::is_on() {
-        guard(|| capture::forget_context(context as usize));
+        guard(|| contexts::forget_context(context as usize));
     }
     after(call, || allocations::forget_context(context as usize))
 }
 
 pub fn primary_context_reset(call: Call<'_>, _: &'static str, device: CUdevice) -> CUresult {
     if process::is_on() {
-        guard(|| capture::forget_device(device));
+        guard(|| contexts::forget_device(device));
     }
     after(call, || allocations::forget_device(device))
 }
@@ -246,7 +246,7 @@ pub fn primary_context_release(call: Call<'_>, _: &'static str, device: CUdevice
     after(call, || {
         // Only the last release ends the context.
         if !driver::primary_context_active(device) {
-            capture::forget_device(device);
+            contexts::forget_device(device);
             allocations::forget_device(device);
         }
     })

@@ -1,0 +1,176 @@
+//! What R3 has in each of the program's contexts: a stream, events, the fingerprint kernel.
+//!
+//! All of it ends with its context. One lock serialises the recording of launches; it is the only lock
+//! of R3 that is held across driver calls, and is taken with a time limit.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::{Duration, Instant};
+
+use crate::copy::Copier;
+use crate::driver::{self, Event, Stream};
+use crate::fingerprint::{Fingerprinter, WORTHWHILE};
+use crate::reach::Map;
+use crate::session::Session;
+use crate::skip::Skip;
+use crate::snapshot::Snapshots;
+use crate::{log, staging};
+
+/// Contexts by handle, as opaque numbers.
+pub type Contexts = HashMap<usize, Context>;
+
+/// Streams and events of ours, by context.
+pub struct Context {
+    pub device: i32,
+    stream: Stream,
+    events: [Event; Copier::EVENTS],
+    /// Marks the program's stream.
+    pub mark: Event,
+    fingerprints: Fingerprints,
+}
+
+/// The fingerprint kernel in a context: loaded when a launch first reaches much memory.
+enum Fingerprints {
+    NotYet,
+    Ready(Fingerprinter),
+    Unavailable,
+}
+
+static CONTEXTS: Mutex<Option<Contexts>> = Mutex::new(None);
+/// Contexts that ended while another thread held the lock.
+static ENDED: Mutex<Vec<Ended>> = Mutex::new(Vec::new());
+
+/// What ended.
+#[derive(Clone, Copy)]
+enum Ended {
+    Context(usize),
+    /// The primary context of a device.
+    PrimaryOf(i32),
+}
+/// A context is about to end, and our stream with it.
+pub fn forget_context(context: usize) {
+    forget(Ended::Context(context));
+}
+
+/// The primary context of a device is about to end.
+pub fn forget_device(device: i32) {
+    forget(Ended::PrimaryOf(device));
+}
+
+fn forget(ended: Ended) {
+    ENDED
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .push(ended);
+    // Whoever records at this moment does it before the next launch: a handle can be given out again.
+    if let Ok(mut contexts) = CONTEXTS.try_lock() {
+        drop_ended(&mut contexts);
+    }
+    staging::context_gone();
+}
+
+fn drop_ended(contexts: &mut Option<Contexts>) {
+    for ended in ENDED
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .drain(..)
+    {
+        if let Some(contexts) = contexts.as_mut() {
+            contexts.retain(|key, context| match ended {
+                Ended::Context(context) => *key != context,
+                Ended::PrimaryOf(device) => context.device != device,
+            });
+        }
+    }
+}
+
+/// Takes the lock, until `deadline`.
+pub fn lock(deadline: Instant) -> Result<MutexGuard<'static, Option<Contexts>>, Skip> {
+    loop {
+        let mut contexts = match CONTEXTS.try_lock() {
+            Ok(contexts) => contexts,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) if Instant::now() >= deadline => {
+                return Err("another launch was being recorded for R3_TIMEOUT".into());
+            }
+            Err(TryLockError::WouldBlock) => {
+                std::thread::sleep(Duration::from_micros(50));
+                continue;
+            }
+        };
+        drop_ended(&mut contexts);
+        return Ok(contexts);
+    }
+}
+
+impl Context {
+    /// What takes the snapshots of a launch. Loads the fingerprint kernel if there is enough memory for
+    /// it to pay.
+    pub fn snapshots<'a>(
+        &'a mut self,
+        session: &'a Session,
+        map: &'a Map,
+        memory: u64,
+        deadline: Instant,
+    ) -> Snapshots<'a> {
+        let slots = usize::try_from(memory).unwrap_or(usize::MAX) / staging::SLOT;
+        let copier = Copier {
+            writer: &session.writer,
+            stream: self.stream,
+            events: &self.events,
+            slots: slots.max(2),
+            deadline,
+        };
+        let pays = map.allocations().iter().any(|a| a.len >= WORTHWHILE);
+        if pays && matches!(self.fingerprints, Fingerprints::NotYet) {
+            self.fingerprints = match Fingerprinter::new() {
+                Ok(ready) => Fingerprints::Ready(ready),
+                Err(error) => {
+                    log::info(format_args!(
+                        "memory is copied without fingerprints: {error}"
+                    ));
+                    Fingerprints::Unavailable
+                }
+            };
+        }
+        let (fingerprinter, tables) = match &mut self.fingerprints {
+            Fingerprints::Ready(ready) if pays => match ready.upload(map, self.stream) {
+                Ok(tables) => (Some(ready), Some(tables)),
+                Err(_) => (None, None),
+            },
+            _ => (None, None),
+        };
+        Snapshots {
+            copier,
+            event: self.mark,
+            map,
+            fingerprinter,
+            tables,
+        }
+    }
+}
+
+/// The entry of a context, made if there is none.
+pub fn open(contexts: &mut Option<Contexts>, key: usize) -> Result<&mut Context, Skip> {
+    use std::collections::hash_map::Entry;
+    match contexts.get_or_insert_with(HashMap::new).entry(key) {
+        Entry::Occupied(known) => Ok(known.into_mut()),
+        Entry::Vacant(vacant) => {
+            let device = driver::current_device().ok_or("there is no current context")?;
+            let stream = Stream::new()?;
+            let mut events = [Event::new()?; Copier::EVENTS];
+            for event in &mut events[1..] {
+                *event = Event::new()?;
+            }
+            let mark = Event::new()?;
+            let fingerprints = Fingerprints::NotYet;
+            Ok(vacant.insert(Context {
+                device,
+                stream,
+                events,
+                mark,
+                fingerprints,
+            }))
+        }
+    }
+}
