@@ -95,7 +95,7 @@ fn an_end_while_a_kernel_runs_is_an_end() {
     let bed = Bed::new();
     let run = with_strict_end(bed.recorded("endings"))
         .args(&["busy"])
-        .env("R3_TIMEOUT", "0.2")
+        .env("R3_TIMEOUT", "2")
         .run();
     assert_eq!(
         (run.end, run.stdout.as_str()),
@@ -177,6 +177,7 @@ fn calls_after_the_drivers_end_are_answered_by_the_driver() {
 /// Case 47: killed at any instant, the archive is readable, and every launch in it is whole.
 #[test]
 fn a_killed_process_leaves_a_readable_archive() {
+    let mut recorded = 0;
     for round in 0..20u64 {
         let bed = Bed::new();
         let mut running = bed
@@ -190,12 +191,14 @@ fn a_killed_process_leaves_a_readable_archive() {
         assert_eq!(running.wait().end, End::Signal(libc::SIGKILL));
         let archive = bed.archive();
         check_every_byte(&archive);
-        assert!(!archive.launches().is_empty());
+        recorded += archive.launches().len();
         let fsck = bed
             .replay(&["fsck", &bed.archive_paths()[0].to_string_lossy()])
             .run();
         assert!(matches!(fsck.end, End::Exit(_)), "{fsck}");
     }
+    // One that is killed early enough has recorded nothing yet.
+    assert!(recorded > 0);
 }
 
 fn check_every_byte(archive: &Archive) {
