@@ -107,6 +107,26 @@ pub unsafe fn copy_image(
     }
 }
 
+/// Where the content of the image at `pointer` lies: for a fatbin wrapper its (first) container, else
+/// the image itself.
+///
+/// # Safety
+///
+/// As for [`copy_image`].
+pub unsafe fn content_of(pointer: *const c_void) -> *const c_void {
+    if pointer.is_null() {
+        return pointer;
+    }
+    let memory = Memory { start: pointer.cast(), limit: usize::MAX };
+    // SAFETY: passed on to the caller.
+    if u32::from_le_bytes(unsafe { memory.head() }) != WRAPPER_MAGIC {
+        return pointer;
+    }
+    // SAFETY: the caller's promise: it is a complete wrapper.
+    let data = unsafe { pointer.cast::<Wrapper>().read_unaligned() }.data;
+    if data.is_null() { pointer } else { data }
+}
+
 /// # Safety
 ///
 /// `memory` starts with a complete wrapper.

@@ -24,6 +24,9 @@ pub struct Allocation {
     pub context: usize,
     /// For host memory, its host address, by which the program frees it.
     pub host: u64,
+    /// For mapped memory: physical memory of this process, and not a multicast object or something
+    /// imported, which ordinary loads may not be meant for.
+    pub is_plain: bool,
 }
 
 impl Allocation {
@@ -86,7 +89,10 @@ impl Ranges {
         let id = allocation.id;
         self.unmap(allocation.address, allocation.len, || id);
         let mergeable = |a: &Allocation, b: &Allocation| {
-            a.kind == AllocationKind::Mapped && a.context == b.context && a.device == b.device
+            a.kind == AllocationKind::Mapped
+                && a.context == b.context
+                && a.device == b.device
+                && a.is_plain == b.is_plain
         };
         if let Some(before) = self
             .by_address
@@ -179,6 +185,7 @@ fn made_here(kind: AllocationKind, address: u64, len: u64) -> Allocation {
         device,
         context,
         host: 0,
+        is_plain: true,
     }
 }
 
@@ -230,8 +237,13 @@ pub fn restore(allocation: Option<Allocation>) {
     }
 }
 
-pub fn map(address: u64, len: u64) {
-    let allocation = made_here(AllocationKind::Mapped, address, len);
+/// Memory that was mapped for `device`, or is now readable for it.
+pub fn map(address: u64, len: u64, device: i32, is_plain: bool) {
+    let allocation = Allocation {
+        device,
+        is_plain,
+        ..made_here(AllocationKind::Mapped, address, len)
+    };
     write().map(allocation);
 }
 
@@ -239,16 +251,11 @@ pub fn unmap(address: u64, len: u64) {
     write().unmap(address, len, next_id);
 }
 
+/// A context has ended, and its memory with it; mapped memory belongs to the process.
 pub fn forget_context(context: usize) {
     write()
         .by_address
         .retain(|_, a| a.context != context || a.kind == AllocationKind::Mapped);
-}
-
-pub fn forget_device(device: i32) {
-    write()
-        .by_address
-        .retain(|_, a| a.device != device || a.kind == AllocationKind::Mapped);
 }
 
 #[cfg(test)]
@@ -265,6 +272,7 @@ mod tests {
             device: 0,
             context: 1,
             host: 0,
+            is_plain: true,
         }
     }
 

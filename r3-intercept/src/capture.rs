@@ -16,14 +16,15 @@ use r3_options::{SnapshotScope, SyncScope};
 
 use crate::allocations::{self, Allocation};
 use crate::contexts::{self, Contexts};
-use crate::copy::{CopyError, Range, wait};
+use crate::copy::{CopyError, Copying, Range, wait};
 use crate::driver::{self, RelaxedCapture, Stream};
 use crate::ffi::{CUDA_SUCCESS, CUresult};
 use crate::finish::PendingLaunch;
 use crate::guard::guard;
+use crate::modules::Function;
 use crate::params::{self, Arguments};
 use crate::reach::Map;
-use crate::select::{self, Counter, Shape};
+use crate::select::{self, Counter, Selected, Shape};
 use crate::session::{self, Session};
 use crate::skip::Skip;
 use crate::snapshot::{Region, Snapshots, Target, Unreadable};
@@ -54,14 +55,14 @@ struct Half {
 
 /// Makes a selected launch and records it.
 #[cold]
-pub fn record(
-    launch: &Launch,
-    counter: &'static Counter,
-    occurrence: u64,
-    call: &dyn Fn() -> CUresult,
-) -> CUresult {
+pub fn record(launch: &Launch, selected: &Selected, call: &dyn Fn() -> CUresult) -> CUresult {
+    let Selected {
+        counter,
+        occurrence,
+        ..
+    } = *selected;
     let sequence = select::launches();
-    let half = guard(|| Some(before(launch, counter, occurrence, sequence)));
+    let half = guard(|| Some(before(launch, selected, sequence)));
     let result = call();
     guard(|| {
         if result != CUDA_SUCCESS {
@@ -97,12 +98,7 @@ pub fn record(
 }
 
 /// Everything up to the launch. `None` when it is not to be recorded for a reason of the user's own.
-fn before(
-    launch: &Launch,
-    counter: &'static Counter,
-    occurrence: u64,
-    sequence: u64,
-) -> Result<Option<Half>, Skip> {
+fn before(launch: &Launch, selected: &Selected, sequence: u64) -> Result<Option<Half>, Skip> {
     let Some(settings) = process::settings() else {
         // Reports what is wrong with the options.
         let _ = session::session();
@@ -114,12 +110,9 @@ fn before(
     let Some(session) = session::session() else {
         return Ok(None);
     };
-    session.has_room().map_err(|reason| Skip {
-        wanted: true,
-        ..reason.into()
-    })?;
     let options = &settings.options;
     if driver::is_capturing(launch.stream)? {
+        selected.counter.uncount(selected.occurrence);
         session::LAUNCHES_INTO_GRAPHS.fetch_add(1, Ordering::Relaxed);
         return Err(Skip {
             wanted: true,
@@ -128,11 +121,15 @@ fn before(
     }
     let deadline = Instant::now() + options.timeout;
     let mut contexts = contexts::lock(deadline)?;
+    session.has_room().map_err(|reason| Skip {
+        wanted: true,
+        ..reason.into()
+    })?;
     let _relaxed = RelaxedCapture::enter();
     let key = driver::current_context();
     let context = contexts::open(&mut contexts, key)?;
 
-    let function = &counter.function;
+    let function = &*selected.function;
     let layout = function
         .kernel
         .layout(function.handle)
@@ -150,11 +147,25 @@ fn before(
         driver::synchronize_context()?;
     }
     let mut notes = Vec::new();
-    let globals = globals(counter);
+    let globals = globals(function);
     adopt_unseen(&params, &globals, &mut notes);
+    // What is in the map stays allocated until this is over.
+    let copying = Copying::begin();
     let map = Map::new(&allocations::ranges());
-    let mut snapshots = context.snapshots(session, &map, options.memory, deadline);
-    let mut reached = save_reachable(&mut snapshots, &params, globals, options.snapshot)?;
+    let device = context.device;
+    let saved = context
+        .snapshots(session, &map, options.memory, deadline)
+        .and_then(|mut snapshots| {
+            save_reachable(&mut snapshots, device, &params, globals, options.snapshot)
+        });
+    drop(copying);
+    let mut reached = match saved {
+        Ok(reached) => reached,
+        Err(error) => {
+            context.distrust();
+            return Err(error.into());
+        }
+    };
     notes.extend(left_out(
         std::mem::take(&mut reached.unreadable),
         reached.regions.is_empty(),
@@ -177,7 +188,7 @@ fn before(
     let record = LaunchRecord {
         id: LaunchId(NEXT_LAUNCH.fetch_add(1, Ordering::Relaxed)),
         kernel: function.kernel.id,
-        device: context.device,
+        device,
         entry_point: launch.entry_point.to_owned(),
         grid: launch.shape.grid(),
         block: launch.shape.block(),
@@ -186,10 +197,10 @@ fn before(
         attributes: launch.attributes.clone(),
         params,
         pointers,
-        function_settings: function_settings(counter),
+        function_settings: function_settings(function),
         cache_config: u32::try_from(cache_config).ok(),
         limits: driver::limits(),
-        occurrence,
+        occurrence: selected.occurrence,
         sequence,
         // SAFETY: no arguments, cannot fail; glibc has no function for it before 2.30.
         thread: unsafe { libc::syscall(libc::SYS_gettid) }.unsigned_abs(),
@@ -198,7 +209,6 @@ fn before(
         after: SnapshotDelta::default(),
         notes,
     };
-    session.captured.fetch_add(1, Ordering::Relaxed);
     let regions = reached.regions;
     Ok(Some(Half {
         contexts,
@@ -230,27 +240,37 @@ fn after(half: Half, counter: &'static Counter) -> Result<(), Skip> {
         .ok_or("its context ended")?;
     let deadline = Instant::now() + options.timeout;
     let bytes: u64 = regions.iter().map(|region| region.range.len).sum();
+    context.mark.record(stream)?;
+    wait(context.mark, deadline)?;
+    let copying = Copying::begin();
     let map = Map::new(&allocations::ranges());
-    let saved = context
-        .mark
-        .record(stream)
-        .map_err(CopyError::from)
-        .and_then(|()| wait(context.mark, deadline))
-        .and_then(|()| {
-            context
-                .snapshots(session, &map, options.memory, deadline)
-                .after(regions)
+    let (regions, gone): (Vec<Region>, Vec<Region>) =
+        regions.into_iter().partition(|region| match region.owner {
+            RegionOwner::Allocation(id) => map.holds(region.range.address, id),
+            RegionOwner::Global { .. } => true,
         });
-    let saved = saved.map_err(Skip::from).and_then(|(regions, freed)| {
-        record.notes.extend(left_out(freed, regions.is_empty())?);
-        Ok(regions)
-    });
-    let regions = saved.inspect_err(|_| {
-        session.captured.fetch_sub(1, Ordering::Relaxed);
-    })?;
+    let saved = context
+        .snapshots(session, &map, options.memory, deadline)
+        .and_then(|mut snapshots| snapshots.after(regions));
+    drop(copying);
+    let (regions, freed) = match saved {
+        Ok(saved) => saved,
+        Err(error) => {
+            context.distrust();
+            return Err(error.into());
+        }
+    };
+    for region in gone {
+        record.notes.push(format!(
+            "{} was freed during the launch",
+            describe(&region.owner)
+        ));
+    }
+    record.notes.extend(left_out(freed, regions.is_empty())?);
     session
         .snapshot_bytes
         .fetch_add(bytes.saturating_mul(2), Ordering::Relaxed);
+    session.captured.fetch_add(1, Ordering::Relaxed);
     let launch = PendingLaunch {
         counter,
         record,
@@ -266,19 +286,20 @@ fn left_out(unreadable: Vec<Unreadable>, nothing_left: bool) -> Result<Vec<Strin
     if let (true, Some((_, error))) = (nothing_left, unreadable.first()) {
         return Err(error.clone().into());
     }
-    let note = |(owner, error)| {
-        let owner = match owner {
-            RegionOwner::Allocation(id) => format!("allocation {id}"),
-            RegionOwner::Global { module, name } => format!("variable {name} of module {module}"),
-        };
-        format!("{owner} could not be read: {error}")
-    };
+    let note =
+        |(owner, error): Unreadable| format!("{} could not be read: {error}", describe(&owner));
     Ok(unreadable.into_iter().map(note).collect())
 }
 
+fn describe(owner: &RegionOwner) -> String {
+    match owner {
+        RegionOwner::Allocation(id) => format!("allocation {id}"),
+        RegionOwner::Global { module, name } => format!("variable {name} of module {module}"),
+    }
+}
+
 /// The variables of the kernel's module, at their addresses in this context.
-fn globals(counter: &Counter) -> Vec<(RegionOwner, Range)> {
-    let function = &counter.function;
+fn globals(function: &Function) -> Vec<(RegionOwner, Range)> {
     let (Some(image), Some(module)) = (&function.kernel.image, function.module) else {
         return Vec::new();
     };
@@ -337,10 +358,11 @@ struct Reached {
 /// to is the next wave.
 fn save_reachable(
     snapshots: &mut Snapshots<'_>,
+    device: i32,
     params: &[u8],
     globals: Vec<(RegionOwner, Range)>,
     scope: SnapshotScope,
-) -> Result<Reached, Skip> {
+) -> Result<Reached, CopyError> {
     let map = snapshots.map;
     let mut reached = Reached::default();
     match scope {
@@ -360,20 +382,11 @@ fn save_reachable(
     let mut next: BTreeSet<usize> = reached.allocations.clone();
     loop {
         wave.extend(next.iter().map(|index| {
+            let allocation = &map.allocations()[*index];
+            let on_device = may_fingerprint(allocation, device);
             let Allocation {
-                id,
-                address,
-                len,
-                kind,
-                ..
-            } = map.allocations()[*index];
-            let on_device = matches!(
-                kind,
-                AllocationKind::Device
-                    | AllocationKind::Pitched
-                    | AllocationKind::Async
-                    | AllocationKind::Mapped
-            );
+                id, address, len, ..
+            } = *allocation;
             let owner = RegionOwner::Allocation(id);
             Target {
                 owner,
@@ -406,18 +419,28 @@ fn save_reachable(
     Ok(reached)
 }
 
+/// Whether a kernel of ours on `device` may read the memory. A read of memory that it has no access to
+/// would end the program's context, so the driver is asked.
+fn may_fingerprint(allocation: &Allocation, device: i32) -> bool {
+    let plain = match allocation.kind {
+        AllocationKind::Device | AllocationKind::Pitched | AllocationKind::Async => true,
+        AllocationKind::Mapped => allocation.is_plain,
+        _ => false,
+    };
+    let known_readable = || match driver::is_readable(allocation.address) {
+        Some(readable) => readable,
+        // Memory from `cuMemAlloc` is always readable on its own device.
+        None => allocation.kind == AllocationKind::Device,
+    };
+    plain && allocation.device == device && known_readable()
+}
+
 /// Attributes that a program can set, with their values now: dynamic shared memory, carve-out and
 /// the cluster attributes of `CUfunction_attribute`.
-fn function_settings(counter: &Counter) -> Vec<(i32, i32)> {
+fn function_settings(function: &Function) -> Vec<(i32, i32)> {
     const MAX_DYNAMIC_SHARED_SIZE_BYTES: i32 = 8;
     const LAST: i32 = 15;
     (MAX_DYNAMIC_SHARED_SIZE_BYTES..=LAST)
-        .filter_map(|id| {
-            counter
-                .function
-                .handle
-                .attribute(id)
-                .map(|value| (id, value))
-        })
+        .filter_map(|id| function.handle.attribute(id).map(|value| (id, value)))
         .collect()
 }

@@ -7,8 +7,8 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
-use crate::copy::Copier;
-use crate::driver::{self, Event, Stream};
+use crate::copy::{Copier, CopyError};
+use crate::driver::{self, DriverError, Event, Stream};
 use crate::fingerprint::{Fingerprinter, WORTHWHILE};
 use crate::reach::Map;
 use crate::session::Session;
@@ -38,30 +38,33 @@ enum Fingerprints {
 
 static CONTEXTS: Mutex<Option<Contexts>> = Mutex::new(None);
 /// Contexts that ended while another thread held the lock.
-static ENDED: Mutex<Vec<Ended>> = Mutex::new(Vec::new());
+static ENDED: Mutex<Vec<usize>> = Mutex::new(Vec::new());
 
-/// What ended.
-#[derive(Clone, Copy)]
-enum Ended {
-    Context(usize),
-    /// The primary context of a device.
-    PrimaryOf(i32),
+/// Primary contexts by device, as the program retained them.
+static PRIMARY: Mutex<Vec<(i32, usize)>> = Mutex::new(Vec::new());
+
+/// `cuDevicePrimaryCtxRetain`.
+pub fn primary(device: i32, context: usize) {
+    let mut primary = PRIMARY.lock().unwrap_or_else(PoisonError::into_inner);
+    primary.retain(|(known, _)| *known != device);
+    primary.push((device, context));
 }
+
+/// The primary context of a device, if it was ever retained.
+pub fn primary_of(device: i32) -> Option<usize> {
+    let primary = PRIMARY.lock().unwrap_or_else(PoisonError::into_inner);
+    primary
+        .iter()
+        .find(|(known, _)| *known == device)
+        .map(|(_, context)| *context)
+}
+
 /// A context is about to end, and our stream with it.
-pub fn forget_context(context: usize) {
-    forget(Ended::Context(context));
-}
-
-/// The primary context of a device is about to end.
-pub fn forget_device(device: i32) {
-    forget(Ended::PrimaryOf(device));
-}
-
-fn forget(ended: Ended) {
+pub fn forget(context: usize) {
     ENDED
         .lock()
         .unwrap_or_else(PoisonError::into_inner)
-        .push(ended);
+        .push(context);
     // Whoever records at this moment does it before the next launch: a handle can be given out again.
     if let Ok(mut contexts) = CONTEXTS.try_lock() {
         drop_ended(&mut contexts);
@@ -70,17 +73,9 @@ fn forget(ended: Ended) {
 }
 
 fn drop_ended(contexts: &mut Option<Contexts>) {
-    for ended in ENDED
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .drain(..)
-    {
-        if let Some(contexts) = contexts.as_mut() {
-            contexts.retain(|key, context| match ended {
-                Ended::Context(context) => *key != context,
-                Ended::PrimaryOf(device) => context.device != device,
-            });
-        }
+    let ended = std::mem::take(&mut *ENDED.lock().unwrap_or_else(PoisonError::into_inner));
+    if let Some(contexts) = contexts.as_mut() {
+        contexts.retain(|context, _| !ended.contains(context));
     }
 }
 
@@ -112,7 +107,7 @@ impl Context {
         map: &'a Map,
         memory: u64,
         deadline: Instant,
-    ) -> Snapshots<'a> {
+    ) -> Result<Snapshots<'a>, CopyError> {
         let slots = usize::try_from(memory).unwrap_or(usize::MAX) / staging::SLOT;
         let copier = Copier {
             writer: &session.writer,
@@ -133,20 +128,38 @@ impl Context {
                 }
             };
         }
-        let (fingerprinter, tables) = match &mut self.fingerprints {
-            Fingerprints::Ready(ready) if pays => match ready.upload(map, self.stream) {
-                Ok(tables) => (Some(ready), Some(tables)),
-                Err(_) => (None, None),
-            },
-            _ => (None, None),
+        let fingerprinter = match &mut self.fingerprints {
+            Fingerprints::Ready(ready) if pays => {
+                ready.upload(map, &copier)?.map(|tables| (ready, tables))
+            }
+            _ => None,
         };
-        Snapshots {
+        Ok(Snapshots {
             copier,
-            event: self.mark,
             map,
             fingerprinter,
-            tables,
+        })
+    }
+
+    /// Work of ours did not get through: what is queued on our stream may stay there. From now on
+    /// memory is copied, on another stream.
+    pub fn distrust(&mut self) {
+        self.fingerprints = Fingerprints::Unavailable;
+        match Self::parts() {
+            Ok((stream, events, mark)) => {
+                (self.stream, self.events, self.mark) = (stream, events, mark)
+            }
+            Err(error) => log::info(format_args!("no other stream: {error}")),
         }
+    }
+
+    fn parts() -> Result<(Stream, [Event; Copier::EVENTS], Event), DriverError> {
+        let stream = Stream::new()?;
+        let mut events = [Event::new()?; Copier::EVENTS];
+        for event in &mut events[1..] {
+            *event = Event::new()?;
+        }
+        Ok((stream, events, Event::new()?))
     }
 }
 
@@ -157,12 +170,7 @@ pub fn open(contexts: &mut Option<Contexts>, key: usize) -> Result<&mut Context,
         Entry::Occupied(known) => Ok(known.into_mut()),
         Entry::Vacant(vacant) => {
             let device = driver::current_device().ok_or("there is no current context")?;
-            let stream = Stream::new()?;
-            let mut events = [Event::new()?; Copier::EVENTS];
-            for event in &mut events[1..] {
-                *event = Event::new()?;
-            }
-            let mark = Event::new()?;
+            let (stream, events, mark) = Context::parts()?;
             let fingerprints = Fingerprints::NotYet;
             Ok(vacant.insert(Context {
                 device,

@@ -66,8 +66,10 @@ pub struct Range {
 #[derive(Debug)]
 pub enum CopyError {
     Driver(DriverError),
-    /// The stream or the workers did not get there in time.
+    /// The stream did not get there in time.
     Timeout,
+    /// What was copied before could not be compressed and written in time.
+    Backlog,
 }
 
 impl From<DriverError> for CopyError {
@@ -155,6 +157,39 @@ impl Copier<'_> {
         }
     }
 
+    /// Copies a little of our own device memory to the host.
+    pub fn read(&self, address: u64, len: usize) -> Result<Slot, CopyError> {
+        self.through_slot(len, |stream, slot| {
+            // SAFETY: the slot has this many bytes and is ours until the stream is waited for.
+            unsafe { stream.copy_to_host(slot, address, len) }
+        })
+    }
+
+    /// Starts a copy of `len` bytes, at most a slot, between a slot and the device, and waits for it.
+    pub fn through_slot(
+        &self,
+        len: usize,
+        start: impl FnOnce(Stream, *mut u8) -> Result<(), DriverError>,
+    ) -> Result<Slot, CopyError> {
+        let mut slot = Slot::wait(self.slots, self.deadline).ok_or(CopyError::Backlog)?;
+        slot.used = len.min(SLOT);
+        let Some(event) = self.events.first() else {
+            return Err(CopyError::Backlog);
+        };
+        let done = start(self.stream, slot.pointer())
+            .and_then(|()| event.record(self.stream))
+            .map_err(CopyError::from)
+            .and_then(|()| wait(*event, self.deadline));
+        match done {
+            Ok(()) => Ok(slot),
+            Err(error) => {
+                // The driver may still use it.
+                std::mem::forget(slot);
+                Err(error)
+            }
+        }
+    }
+
     fn run(
         &self,
         ranges: &[Range],
@@ -226,7 +261,7 @@ impl Copier<'_> {
                 return Ok(slot);
             }
             if transfer.flights.is_empty() {
-                return Slot::wait(self.slots, self.deadline).ok_or(CopyError::Timeout);
+                return Slot::wait(self.slots, self.deadline).ok_or(CopyError::Backlog);
             }
             self.arrive(transfer, look)?;
         }

@@ -64,19 +64,17 @@ functions! {
     event_query = cuEventQuery(event: CUevent);
     memcpy_dtoh_async = cuMemcpyDtoHAsync_v2(host: *mut c_void, device: CUdeviceptr, len: usize, stream: CUstream);
     memcpy_htod_async = cuMemcpyHtoDAsync_v2(device: CUdeviceptr, host: *const c_void, len: usize, stream: CUstream);
-    stream_synchronize = cuStreamSynchronize(stream: CUstream);
     mem_alloc = cuMemAlloc_v2(address: *mut CUdeviceptr, len: usize);
-    mem_free = cuMemFree_v2(address: CUdeviceptr);
     module_load_data = cuModuleLoadData(module: *mut CUmodule, image: *const c_void);
     module_get_function = cuModuleGetFunction(function: *mut CUfunction, module: CUmodule, name: *const c_char);
     launch_kernel = cuLaunchKernel(function: CUfunction, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint, block_x: c_uint, block_y: c_uint, block_z: c_uint, shared: c_uint, stream: CUstream, params: *mut *mut c_void, extra: *mut *mut c_void);
     mem_get_address_range = cuMemGetAddressRange_v2(base: *mut CUdeviceptr, len: *mut usize, address: CUdeviceptr);
+    pointer_get_attribute = cuPointerGetAttribute(data: *mut c_void, attribute: c_int, address: CUdeviceptr);
     mem_host_register = cuMemHostRegister_v2(pointer: *mut c_void, len: usize, flags: c_uint);
     mem_host_get_device_pointer = cuMemHostGetDevicePointer_v2(device: *mut CUdeviceptr, pointer: *mut c_void, flags: c_uint);
     func_get_attribute = cuFuncGetAttribute(value: *mut c_int, attribute: c_int, function: CUfunction);
     func_get_param_info = cuFuncGetParamInfo(function: CUfunction, index: usize, offset: *mut usize, size: *mut usize);
     func_get_name = cuFuncGetName(name: *mut *const c_char, function: CUfunction);
-    func_get_module = cuFuncGetModule(module: *mut CUmodule, function: CUfunction);
     kernel_get_attribute = cuKernelGetAttribute(value: *mut c_int, attribute: c_int, kernel: CUkernel, device: CUdevice);
     kernel_get_param_info = cuKernelGetParamInfo(kernel: CUkernel, index: usize, offset: *mut usize, size: *mut usize);
     kernel_get_name = cuKernelGetName(name: *mut *const c_char, kernel: CUkernel);
@@ -199,6 +197,20 @@ pub fn address_range(address: u64) -> Option<(u64, u64)> {
     (code == CUDA_SUCCESS && len > 0).then_some((base, len as u64))
 }
 
+/// Whether kernels of the current context may read the memory at `address`; `None` where the driver
+/// cannot tell (before 11.4).
+pub fn is_readable(address: u64) -> Option<bool> {
+    const CU_POINTER_ATTRIBUTE_ACCESS_FLAGS: c_int = 16;
+    const READ: u64 = 1;
+    let mut flags = 0u64;
+    // SAFETY: the out-pointer is ours and has more room than the attribute needs.
+    let code = unsafe {
+        let data = (&raw mut flags).cast();
+        pointer_get_attribute(data, CU_POINTER_ATTRIBUTE_ACCESS_FLAGS, address)
+    };
+    (code == CUDA_SUCCESS).then_some(flags & READ != 0)
+}
+
 /// The address by which kernels see pinned host memory.
 pub fn host_device_address(pointer: *mut c_void) -> Option<u64> {
     let mut address = 0;
@@ -269,6 +281,22 @@ impl Stream {
         Self(stream)
     }
 
+    /// Starts a copy to the device.
+    ///
+    /// # Safety
+    /// `host` has `len` bytes, which nobody writes to until the stream has passed this point.
+    pub unsafe fn copy_to_device(
+        self,
+        device: u64,
+        host: *const u8,
+        len: usize,
+    ) -> Result<(), DriverError> {
+        // SAFETY: by the caller; the driver refuses device addresses that are not allocated.
+        check("cuMemcpyHtoDAsync", unsafe {
+            memcpy_htod_async(device, host.cast(), len, self.0 as CUstream)
+        })
+    }
+
     /// Starts a copy to the host.
     ///
     /// # Safety
@@ -330,11 +358,10 @@ pub unsafe fn pin(pointer: *mut u8, len: usize) -> Result<(), DriverError> {
     })
 }
 
-/// Device memory of ours. Given back when dropped, if its context still lives.
+/// Device memory of ours. Never freed: its context's end is its end.
 pub struct DeviceMemory {
     address: u64,
     len: usize,
-    context: usize,
 }
 
 impl DeviceMemory {
@@ -343,11 +370,7 @@ impl DeviceMemory {
         let mut address = 0;
         // SAFETY: the out-pointer is ours.
         check("cuMemAlloc", unsafe { mem_alloc(&raw mut address, len) })?;
-        Ok(Self {
-            address,
-            len,
-            context: current_context(),
-        })
+        Ok(Self { address, len })
     }
 
     pub fn address(&self) -> u64 {
@@ -356,29 +379,6 @@ impl DeviceMemory {
 
     pub fn len(&self) -> usize {
         self.len
-    }
-
-    /// Writes to its start. `bytes` can be used again when this returns.
-    pub fn write(&mut self, bytes: &[u8], stream: Stream) -> Result<(), DriverError> {
-        let len = bytes.len().min(self.len);
-        // SAFETY: both ranges have `len` bytes, and the host's is not touched before the wait is over.
-        unsafe {
-            let stream = stream.0 as CUstream;
-            check(
-                "cuMemcpyHtoDAsync",
-                memcpy_htod_async(self.address, bytes.as_ptr().cast(), len, stream),
-            )?;
-            check("cuStreamSynchronize", stream_synchronize(stream))
-        }
-    }
-}
-
-impl Drop for DeviceMemory {
-    fn drop(&mut self) {
-        if self.context == current_context() {
-            // SAFETY: our own memory, used by nothing any more.
-            unsafe { mem_free(self.address) };
-        }
     }
 }
 
@@ -506,17 +506,6 @@ impl FunctionHandle {
             (code == CUDA_SUCCESS && !name.is_null())
                 .then(|| CStr::from_ptr(name).to_string_lossy().into_owned())
         }
-    }
-
-    /// The module of a `CUfunction`, as an opaque number.
-    pub fn module(self) -> Option<usize> {
-        let Self::Function(function) = self else {
-            return None;
-        };
-        let mut module = null_mut();
-        // SAFETY: as above.
-        let code = unsafe { func_get_module(&raw mut module, function as CUfunction) };
-        (code == CUDA_SUCCESS).then_some(module as usize)
     }
 }
 

@@ -34,10 +34,10 @@ pub fn image_with(kernel: &str) -> Option<Arc<Image>> {
     if let Some(image) = index.by_kernel.get(kernel) {
         return Some(Arc::clone(image));
     }
-    let found = wrappers();
-    if found.objects_added == index.objects {
+    if objects_added() == index.objects {
         return None;
     }
+    let found = wrappers();
     index.objects = found.objects_added;
     for wrapper in found.addresses {
         if index.images.contains_key(&wrapper) {
@@ -55,6 +55,23 @@ pub fn image_with(kernel: &str) -> Option<Arc<Image>> {
         index.images.insert(wrapper, image);
     }
     index.by_kernel.get(kernel).cloned()
+}
+
+/// How many objects were ever loaded: `dlpi_adds`.
+fn objects_added() -> u64 {
+    unsafe extern "C" fn visit(
+        info: *mut libc::dl_phdr_info,
+        _size: usize,
+        data: *mut c_void,
+    ) -> c_int {
+        // SAFETY: `data` is the number below; `info` is valid during the call.
+        unsafe { *data.cast::<u64>() = (*info).dlpi_adds };
+        1
+    }
+    let mut added = 0u64;
+    // SAFETY: `visit` only reads, and `added` outlives the call.
+    unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut added).cast()) };
+    added
 }
 
 #[derive(Default)]

@@ -18,6 +18,7 @@ pub type CUevent = *mut c_void;
 pub type CUgraph = *mut c_void;
 pub type CUgraphExec = *mut c_void;
 pub type CUmemoryPool = *mut c_void;
+pub type CUmemGenericAllocationHandle = u64;
 pub type CUexternalMemory = *mut c_void;
 
 pub const CUDA_SUCCESS: CUresult = 0;

@@ -2,6 +2,7 @@
 //!
 //! One thread does this for all launches, in order, so that the program need not wait for compression.
 
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -24,7 +25,7 @@ pub enum Part {
     /// The archive has them.
     Known(Vec<ChunkRef>),
     /// They were copied; with their fingerprints, where those were made.
-    Copied(Vec<Ticket>, Vec<Fingerprint>),
+    Copied(Vec<Ticket>, Vec<Option<Fingerprint>>),
 }
 
 /// What is known of a region after the launch.
@@ -137,6 +138,7 @@ fn write(session: &Session, launch: PendingLaunch) {
             record.occurrence
         )),
         Err(error) => {
+            session.captured.fetch_sub(1, Ordering::Relaxed);
             counter.skipped("its memory could not be written");
             session.fail(&error);
             session::message(format!("launch {}: {error}", record.id));
@@ -202,7 +204,8 @@ fn chunks(part: Part) -> Result<Vec<ChunkRef>, WriteError> {
             for ticket in tickets {
                 chunks.extend(ticket.wait()?);
             }
-            fingerprint::learn(fingerprints.into_iter().zip(chunks.iter().copied()));
+            let known = fingerprints.into_iter().zip(chunks.iter().copied());
+            fingerprint::learn(known.filter_map(|(print, chunk)| Some((print?, chunk))));
             Ok(chunks)
         }
     }

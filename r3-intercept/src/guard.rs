@@ -1,39 +1,57 @@
 //! Keeps R3's own failures inside R3.
 
+use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::{log, process};
 
 /// Runs R3's own work. A panic in it switches the capture off, with a message; the program goes on.
-/// `errno` is left as it was.
 pub fn guard<T: Default>(work: impl FnOnce() -> T) -> T {
-    let errno = Errno::save();
-    let result = catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
+    let _quiet = Quiet::enter();
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
         process::switch_off();
         log::error(format_args!(
             "internal error; nothing more is recorded, the program goes on (please report this)"
         ));
         T::default()
-    });
-    drop(errno);
-    result
+    })
 }
 
-/// Restores `errno` when dropped.
-pub struct Errno(libc::c_int);
+unsafe extern "C" {
+    fn pthread_setcancelstate(state: c_int, old: *mut c_int) -> c_int;
+}
+const PTHREAD_CANCEL_DISABLE: c_int = 1;
 
-impl Errno {
-    /// Remembers the calling thread's `errno`.
-    pub fn save() -> Self {
-        // SAFETY: `__errno_location` gives the calling thread's own variable.
-        Self(unsafe { *libc::__errno_location() })
+/// While it lives, the thread does R3's own work: `errno` is put back at the end, and a cancellation of
+/// the thread waits until then, since it would unwind through code that is not made for it.
+pub struct Quiet {
+    errno: c_int,
+    cancel_state: c_int,
+}
+
+impl Quiet {
+    pub fn enter() -> Self {
+        let mut cancel_state = 0;
+        // SAFETY: `__errno_location` gives the calling thread's own variable; the out-pointer is ours.
+        let errno = unsafe {
+            pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &raw mut cancel_state);
+            *libc::__errno_location()
+        };
+        Self {
+            errno,
+            cancel_state,
+        }
     }
 }
 
-impl Drop for Errno {
+impl Drop for Quiet {
     fn drop(&mut self) {
+        let mut ignored = 0;
         // SAFETY: as above.
-        unsafe { *libc::__errno_location() = self.0 };
+        unsafe {
+            pthread_setcancelstate(self.cancel_state, &raw mut ignored);
+            *libc::__errno_location() = self.errno;
+        }
     }
 }
 

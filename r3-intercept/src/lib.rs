@@ -8,7 +8,7 @@
 //! | [`hooks`] | the exported entry points, one table; they decide nothing |
 //! | [`loader`] | how a program reaches the driver: symbols, `dlsym`, `dlvsym`, `cuGetProcAddress` |
 //! | [`modules`] | device code: images, modules, libraries, functions, run-time compiled sources |
-//! | [`allocations`] | device-visible memory, by address |
+//! | [`allocations`], [`vmm`] | device-visible memory, by address |
 //! | [`select`] | counts a launch and says whether it is recorded: the only work done for most launches |
 //! | [`capture`], [`contexts`] | records one launch: memory before, the launch, memory after |
 //! | [`reach`], [`snapshot`], [`fingerprint`] | which memory a launch can reach, and what of it is new |
@@ -57,3 +57,4 @@ mod skip;
 mod snapshot;
 mod staging;
 mod trigger;
+mod vmm;

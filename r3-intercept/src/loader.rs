@@ -7,12 +7,12 @@
 
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr::null_mut;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use libloading::os::unix::{Library, RTLD_LAZY};
 
-use crate::guard::Errno;
+use crate::guard::Quiet;
 use crate::{elf, ffi, hooks, log};
 
 type Dlsym = unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void;
@@ -128,7 +128,7 @@ unsafe extern "C" fn hook_for_dlsym(handle: *mut c_void, name: *const c_char) ->
     let Some(index) = (unsafe { hooked_name(name) }) else {
         return null_mut();
     };
-    let _errno = Errno::save();
+    let _quiet = Quiet::enter();
     // First, so that the program's own look-up is the last one that `dlerror` tells of.
     let _ = driver();
     // SAFETY: the caller's own arguments.
@@ -153,7 +153,7 @@ unsafe extern "C" fn hook_for_dlvsym(
     let Some(index) = (unsafe { hooked_name(name) }) else {
         return null_mut();
     };
-    let _errno = Errno::save();
+    let _quiet = Quiet::enter();
     let _ = driver();
     // SAFETY: found under this name in libc; the caller's own arguments.
     let found =
@@ -193,7 +193,12 @@ fn substitute(index: usize, name: *const c_char, found: *mut c_void) -> *mut c_v
     if found == own {
         // The look-up met our own export first (RTLD_DEFAULT, or a handle of the main program).
         // It only counts if the library that we stand for is there.
-        if !bind(index).is_null() {
+        let there = if hooks::HOOKS[index].is_nvrtc() {
+            elf::find_function(&["libnvrtc.so"], hooks::HOOKS[index].name())
+        } else {
+            bind(index)
+        };
+        if !there.is_null() {
             return own;
         }
         // Leaves the message in `dlerror`.
@@ -255,7 +260,7 @@ impl Driver {
         // Any function that every driver exports tells where the library lies.
         // SAFETY: a valid handle and a C string.
         let anchor = unsafe { real_dlsym(handle, c"cuInit".as_ptr()) };
-        let (path, range) = elf_object_of(anchor)?;
+        let Object { path, range, .. } = object_of(anchor)?;
         let mut by_address = Vec::with_capacity(hooks::HOOKS.len());
         for (index, hook) in hooks::HOOKS.iter().enumerate() {
             if hook.is_nvrtc() {
@@ -312,47 +317,128 @@ pub fn bind(index: usize) -> *mut c_void {
     if !bound.is_null() {
         return bound;
     }
-    let _errno = Errno::save();
-    if hook.is_nvrtc() {
-        let found = elf::find_function(&["libnvrtc.so"], hook.name());
-        return if found.is_null() {
-            found
-        } else {
-            hook.bind(found)
-        };
-    }
+    let _quiet = Quiet::enter();
     let _ = driver();
     hook.real()
 }
 
-/// The file and the address range of the loaded object that contains `address`.
-pub fn elf_object_of(address: *const c_void) -> Option<(String, (usize, usize))> {
-    struct Found {
+/// NVRTC's function of hook `index` for whoever calls the hook.
+///
+/// Several copies of NVRTC can be loaded, and a program that is linked to one must get that one. So the
+/// function is looked up from the object that makes the call, in the libraries that it is linked to.
+/// Whoever is linked to none has got the hook by `dlsym`, which hands it out for one copy only.
+pub fn nvrtc_function(index: usize) -> *mut c_void {
+    static BY_CALLER: Mutex<Vec<(usize, usize, usize)>> = Mutex::new(Vec::new());
+    let _quiet = Quiet::enter();
+    let hook = &hooks::HOOKS[index];
+    let known = || BY_CALLER.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(caller) = caller_of_hook() else {
+        return hook.real();
+    };
+    let base = caller.range.0;
+    if let Some((_, _, found)) = known().iter().find(|(b, i, _)| *b == base && *i == index) {
+        return *found as *mut c_void;
+    }
+    let found = linked_function(&caller, hook);
+    let found = if found.is_null() { hook.real() } else { found };
+    if !found.is_null() {
+        known().push((base, index, found as usize));
+    }
+    found
+}
+
+/// `hook`'s function in the libraries that `caller` is linked to; null when there is none.
+fn linked_function(caller: &Object, hook: &hooks::Hook) -> *mut c_void {
+    let path = (!caller.is_main_program).then_some(caller.path.as_str());
+    let opened = match path {
+        // SAFETY: RTLD_NOLOAD runs no initialiser.
+        Some(path) => unsafe { Library::open(Some(path), RTLD_LAZY | libc::RTLD_NOLOAD) },
+        None => Ok(Library::this()),
+    };
+    let Ok(library) = opened else {
+        return null_mut();
+    };
+    let handle = library.into_raw();
+    // SAFETY: a valid handle and a C string.
+    let found = unsafe { real_dlsym(handle, hook.name().as_ptr()) };
+    if found == hook.address() {
+        // A look-up from the main program meets our export first; behind it is what it is linked to.
+        // SAFETY: a C string.
+        return unsafe { real_dlsym(libc::RTLD_NEXT, hook.name().as_ptr()) };
+    }
+    found
+}
+
+/// The object that called into this library: the first one outside of it on the stack.
+fn caller_of_hook() -> Option<Object> {
+    struct Walk {
+        own: (usize, usize),
+        caller: usize,
+    }
+    unsafe extern "C" {
+        fn _Unwind_Backtrace(
+            visit: unsafe extern "C" fn(*mut c_void, *mut c_void) -> libc::c_int,
+            data: *mut c_void,
+        ) -> libc::c_int;
+        fn _Unwind_GetIP(context: *mut c_void) -> usize;
+    }
+    unsafe extern "C" fn visit(context: *mut c_void, data: *mut c_void) -> libc::c_int {
+        const CONTINUE: libc::c_int = 0;
+        const STOP: libc::c_int = 4;
+        // SAFETY: `data` is the `Walk` below; `context` is the unwinder's.
+        let (walk, ip) = unsafe { (&mut *data.cast::<Walk>(), _Unwind_GetIP(context)) };
+        if ip == 0 || (walk.own.0..walk.own.1).contains(&ip) {
+            return CONTINUE;
+        }
+        walk.caller = ip;
+        STOP
+    }
+    let own = object_of(hook_for_dlsym as *const c_void)?.range;
+    let mut walk = Walk { own, caller: 0 };
+    // SAFETY: `visit` only reads the frame's address, and `walk` outlives the call.
+    unsafe { _Unwind_Backtrace(visit, (&raw mut walk).cast()) };
+    object_of(walk.caller as *const c_void)
+}
+
+/// A loaded program or library.
+pub struct Object {
+    /// Its file.
+    pub path: String,
+    /// First and last address of its mapped segments.
+    range: (usize, usize),
+    is_main_program: bool,
+    /// The segment that was asked for is not writable.
+    is_read_only: bool,
+}
+
+/// The loaded object that contains `address`.
+fn object_of(address: *const c_void) -> Option<Object> {
+    struct Query {
         address: usize,
-        result: Option<(String, (usize, usize))>,
+        found: Option<Object>,
     }
     unsafe extern "C" fn visit(
         info: *mut libc::dl_phdr_info,
         _size: usize,
         data: *mut c_void,
     ) -> libc::c_int {
-        // SAFETY: `data` is the `Found` below; `info` and its program headers are valid during the call.
-        let (info, found) = unsafe { (&*info, &mut *data.cast::<Found>()) };
+        // SAFETY: `data` is the `Query` below; `info` and its program headers are valid during the call.
+        let (info, query) = unsafe { (&*info, &mut *data.cast::<Query>()) };
         // SAFETY: as above.
         let headers =
             unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum as usize) };
         let base = info.dlpi_addr as usize;
-        let (mut low, mut high, mut inside) = (usize::MAX, 0, false);
+        let (mut low, mut high, mut flags) = (usize::MAX, 0, None);
         for header in headers.iter().filter(|h| h.p_type == libc::PT_LOAD) {
             let start = base.wrapping_add(header.p_vaddr as usize);
             let end = start.wrapping_add(header.p_memsz as usize);
             (low, high) = (low.min(start), high.max(end));
-            inside |= (start..end).contains(&found.address);
+            if (start..end).contains(&query.address) {
+                flags = Some(header.p_flags);
+            }
         }
-        if !inside {
-            return 0;
-        }
-        let name = if info.dlpi_name.is_null() {
+        let Some(flags) = flags else { return 0 };
+        let path = if info.dlpi_name.is_null() {
             String::new()
         } else {
             // SAFETY: the linker's object names are NUL-terminated.
@@ -360,29 +446,43 @@ pub fn elf_object_of(address: *const c_void) -> Option<(String, (usize, usize))>
                 .to_string_lossy()
                 .into_owned()
         };
-        found.result = Some((name, (low, high)));
+        query.found = Some(Object {
+            // The main program has an empty name in the linker's list.
+            is_main_program: path.is_empty(),
+            path,
+            range: (low, high),
+            is_read_only: flags & libc::PF_W == 0,
+        });
         1
     }
     if address.is_null() {
         return None;
     }
-    let mut found = Found {
+    let mut query = Query {
         address: address as usize,
-        result: None,
+        found: None,
     };
-    // SAFETY: `visit` only reads, and `found` outlives the call.
-    unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut found).cast()) };
-    found.result.map(|(name, range)| {
-        // The main program has an empty name in the linker's list.
-        let name = if name.is_empty() {
-            std::fs::read_link("/proc/self/exe")
-                .map(|path| path.to_string_lossy().into_owned())
-                .unwrap_or_default()
-        } else {
-            name
-        };
-        (name, range)
+    // SAFETY: `visit` only reads, and `query` outlives the call.
+    unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut query).cast()) };
+    query.found.map(|mut object| {
+        if object.is_main_program {
+            let path = std::fs::read_link("/proc/self/exe").unwrap_or_default();
+            object.path = path.to_string_lossy().into_owned();
+        }
+        object
     })
+}
+
+/// Whether `address` lies in a loaded object.
+pub fn is_in_object(address: *const c_void) -> bool {
+    object_of(address).is_some()
+}
+
+/// The file of the loaded object that has `address` in data that nobody can write to.
+pub fn read_only_object_of(address: *const c_void) -> Option<String> {
+    object_of(address)
+        .filter(|object| object.is_read_only)
+        .map(|object| object.path)
 }
 
 /// Replaces what `cuGetProcAddress` returned by the hook for that address.

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 use r3_archive::model::{
     ImageKind, KernelId, LayoutSource, ModuleId, ParamLayout, ProcessStatsRecord,
@@ -22,12 +22,14 @@ const IMAGE_LIMIT: usize = 2 << 30;
 
 /// Where an image's bytes are.
 enum Bytes {
-    /// In a loaded ELF file, which keeps them mapped; copied when needed.
+    /// In the read-only part of a loaded ELF file, which keeps them mapped; copied when needed.
     InObject(usize),
     /// Copied at load, since the program may free them.
     Copied(Arc<[u8]>),
-    /// Written to the archive, or gone.
-    Released,
+    /// Unloaded before a launch needed them.
+    Dropped,
+    /// In the archive.
+    Written,
 }
 
 /// A parameter layout and where it was read.
@@ -52,13 +54,18 @@ pub struct Image {
 impl Image {
     /// Kind and bytes, while they are to be had.
     pub fn read(&self) -> Option<(ImageKind, Arc<[u8]>)> {
-        let bytes = match &*self.bytes.lock().unwrap_or_else(PoisonError::into_inner) {
+        let bytes = match &*self.bytes() {
             Bytes::Copied(bytes) => Arc::clone(bytes),
-            Bytes::Released => return None,
+            Bytes::Dropped | Bytes::Written => return None,
             Bytes::InObject(address) => {
                 // The object may have been unloaded and its address used again.
-                let (path, _) = loader::elf_object_of(*address as *const c_void)?;
-                if Some(&path) != self.origin.as_ref() {
+                let pointer = *address as *const c_void;
+                if !loader::is_in_object(pointer) {
+                    return None;
+                }
+                // SAFETY: the program gave this address to the driver, and it is mapped.
+                let content = unsafe { r3_image::memory::content_of(pointer) };
+                if loader::read_only_object_of(content) != self.origin {
                     return None;
                 }
                 // SAFETY: the driver was given this address as an image, and the same object is
@@ -72,10 +79,26 @@ impl Image {
         Some((archive_kind(&bytes), bytes))
     }
 
+    fn bytes(&self) -> MutexGuard<'_, Bytes> {
+        self.bytes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// The archive has it.
-    pub fn release(&self) {
+    pub fn written(&self) {
         let _ = self.variables();
-        *self.bytes.lock().unwrap_or_else(PoisonError::into_inner) = Bytes::Released;
+        *self.bytes() = Bytes::Written;
+    }
+
+    /// It is not loaded any more.
+    fn drop_bytes(&self) {
+        let mut bytes = self.bytes();
+        if matches!(*bytes, Bytes::Copied(_)) {
+            *bytes = Bytes::Dropped;
+        }
+    }
+
+    pub fn is_written(&self) -> bool {
+        matches!(*self.bytes(), Bytes::Written)
     }
 
     fn parse(&self) -> Option<ParsedImage> {
@@ -197,12 +220,13 @@ struct Registry {
     functions: HashMap<usize, Arc<Function>>,
     kernels: HashMap<(Option<ModuleId>, String), Arc<Kernel>>,
     images: HashMap<ImageKey, Arc<Image>>,
+    unloads: u64,
 }
 
 /// What makes two loads the same image.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum ImageKey {
-    Address(usize),
+    InObject(usize, (u64, u64, i64)),
     Content(u128),
 }
 
@@ -245,18 +269,22 @@ pub unsafe fn observe(
     loaded_by: &'static str,
     jit_options: Vec<(u32, u64)>,
 ) -> Option<Arc<Image>> {
-    let origin = loader::elf_object_of(pointer).map(|(path, _)| path);
-    let (key, bytes) = if origin.is_some() {
-        (
-            ImageKey::Address(pointer as usize),
+    // SAFETY: by the caller.
+    let content = unsafe { r3_image::memory::content_of(pointer) };
+    // An image in read-only data stays as it is while its object is loaded. One in a buffer of the
+    // program may be overwritten.
+    let (key, bytes, origin) = match loader::read_only_object_of(content) {
+        Some(origin) => (
+            ImageKey::InObject(pointer as usize, identity_of_file(&origin)),
             Bytes::InObject(pointer as usize),
-        )
-    } else {
+            Some(origin),
+        ),
         // SAFETY: by the caller.
-        match unsafe { r3_image::memory::copy_image(pointer, IMAGE_LIMIT) } {
+        None => match unsafe { r3_image::memory::copy_image(pointer, IMAGE_LIMIT) } {
             Ok((_, bytes)) => (
                 ImageKey::Content(xxhash_rust::xxh3::xxh3_128(&bytes)),
                 Bytes::Copied(bytes.into()),
+                None,
             ),
             Err(error) => {
                 log::info(format_args!(
@@ -264,13 +292,27 @@ pub unsafe fn observe(
                 ));
                 return None;
             }
-        }
+        },
     };
     Some(intern(key, bytes, loaded_by, jit_options, origin))
 }
 
+/// Device, inode and modification time: a library that was built anew and opened again can lie at the
+/// same address under the same name.
+fn identity_of_file(path: &str) -> (u64, u64, i64) {
+    use std::os::unix::fs::MetadataExt;
+    std::fs::metadata(path).map_or((0, 0, 0), |m| (m.dev(), m.ino(), m.mtime()))
+}
+
 /// As [`observe`], for an image that the driver reads from a file.
 pub fn observe_file(path: &str, loaded_by: &'static str) -> Option<Arc<Image>> {
+    // What a pipe or a device holds can be read once, and the driver is to have it.
+    if !std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file()) {
+        log::info(format_args!(
+            "{loaded_by}: {path} is no plain file and is not recorded"
+        ));
+        return None;
+    }
     let bytes = std::fs::read(path)
         .map_err(|error| log::info(format_args!("{loaded_by}: {path} is not recorded: {error}")))
         .ok()?;
@@ -293,9 +335,18 @@ fn intern(
 ) -> Arc<Image> {
     let source = match key {
         ImageKey::Content(hash) => nvrtc::source_of(hash),
-        ImageKey::Address(_) => None,
+        ImageKey::InObject(..) => None,
     };
     write(|registry| {
+        if let Some(known) = registry.images.get(&key) {
+            // Loaded again after it was dropped.
+            let mut held = known.bytes();
+            if matches!(*held, Bytes::Dropped) {
+                *held = bytes;
+            }
+            drop(held);
+            return Arc::clone(known);
+        }
         let image = registry.images.entry(key).or_insert_with(|| {
             Arc::new(Image {
                 id: ModuleId(next_id()),
@@ -338,7 +389,7 @@ pub fn library_module(module: usize, library: usize) {
 /// The program unloads a module or library: its handles can be given out again.
 pub fn unloaded(handle: ModuleHandle) {
     write(|registry| {
-        match handle {
+        let removed = match handle {
             ModuleHandle::Module(module) => registry.modules.remove(&module),
             ModuleHandle::Library(library) => registry.libraries.remove(&library),
         };
@@ -346,32 +397,25 @@ pub fn unloaded(handle: ModuleHandle) {
         registry
             .functions
             .retain(|_, function| function.module != Some(handle));
-        // Bytes that no recorded launch needed are given back.
-        let Registry {
-            modules,
-            libraries,
-            functions,
-            images,
-            kernels,
-        } = registry;
-        let in_use = |image: &Arc<Image>| {
-            modules
-                .values()
-                .chain(libraries.values())
-                .any(|l| Arc::ptr_eq(&l.image, image))
-                || functions.values().any(|f| {
-                    f.kernel
-                        .image
-                        .as_ref()
-                        .is_some_and(|other| Arc::ptr_eq(other, image))
-                })
-                || kernels.values().any(|k| {
-                    k.image
-                        .as_ref()
-                        .is_some_and(|other| Arc::ptr_eq(other, image))
-                })
-        };
-        images.retain(|_, image| in_use(image));
+        if let Some(Loaded { image, .. }) = removed {
+            let loaded = registry.modules.values().chain(registry.libraries.values());
+            if !loaded
+                .into_iter()
+                .any(|other| Arc::ptr_eq(&other.image, &image))
+            {
+                image.drop_bytes();
+            }
+        }
+        // Kernels that were launched are kept, for their counts; others go with their image.
+        registry.unloads += 1;
+        if registry.unloads.is_multiple_of(64) {
+            registry
+                .kernels
+                .retain(|_, kernel| Arc::strong_count(kernel) > 1);
+            registry
+                .images
+                .retain(|_, image| Arc::strong_count(image) > 1);
+        }
     });
     GENERATION.fetch_add(1, Ordering::Release);
 }
@@ -402,8 +446,17 @@ fn add_function(
         kernel,
         module: loaded.map(|l| l.handle),
     });
-    registry.functions.insert(key, Arc::clone(&function));
+    let before = registry.functions.insert(key, Arc::clone(&function));
+    if before.is_some_and(|before| !Arc::ptr_eq(&before.kernel, &function.kernel)) {
+        // The handle was given out again without an unload that was seen.
+        GENERATION.fetch_add(1, Ordering::Release);
+    }
     function
+}
+
+/// A context has ended, and the handles of its modules with it.
+pub fn context_ended() {
+    GENERATION.fetch_add(1, Ordering::Release);
 }
 
 /// `cuModuleGetFunction`.
@@ -456,26 +509,14 @@ pub fn kernel_function(function: usize, kernel: usize) {
     });
 }
 
-/// The function behind the handle that a launch was given. A handle that was never seen is asked
-/// for its name and module.
+/// The function behind the handle that a launch was given. A handle that was never seen is not asked
+/// for its name: it may be of the other kind, which crashes the driver.
 pub fn function(handle: usize) -> Arc<Function> {
     if let Some(function) = read(|registry| registry.functions.get(&handle).cloned()) {
         return function;
     }
-    let unseen = FunctionHandle::Function(handle);
-    let name = unseen
-        .name()
-        .unwrap_or_else(|| format!("function {handle:#x}"));
-    let module = unseen.module();
-    let embedded = embedded::image_with(&name);
-    write(|registry| {
-        let handle = ModuleHandle::Module(module.unwrap_or(0));
-        let embedded = embedded.map(|image| Loaded { image, handle });
-        let loaded = module
-            .and_then(|module| registry.modules.get(&module).cloned())
-            .or(embedded);
-        add_function(registry, unseen, name, loaded)
-    })
+    let name = format!("function {handle:#x}, which was obtained unseen");
+    write(|registry| add_function(registry, FunctionHandle::Function(handle), name, None))
 }
 
 /// Remembers what the program set with `cuFuncSetCacheConfig` or `cuKernelSetCacheConfig`.

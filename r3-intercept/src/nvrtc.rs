@@ -1,6 +1,7 @@
-//! Source text that the program compiles at run time, kept until an image made from it is loaded.
+//! Source text that the program compiles at run time, kept for images that are made from it.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use r3_archive::model::SourceId;
@@ -25,9 +26,14 @@ struct Programs {
     compiled: HashMap<u128, Arc<Source>>,
 }
 
+/// Sources that are remembered. A program that compiles more makes them up as it goes.
+const COMPILED_LIMIT: usize = 4096;
+
+static ANY: AtomicBool = AtomicBool::new(false);
 static PROGRAMS: Mutex<Option<Programs>> = Mutex::new(None);
 
 fn with<T>(work: impl FnOnce(&mut Programs) -> T) -> T {
+    ANY.store(true, Ordering::Relaxed);
     let mut programs = PROGRAMS.lock().unwrap_or_else(PoisonError::into_inner);
     work(programs.get_or_insert_with(Programs::default))
 }
@@ -78,21 +84,26 @@ pub fn name_expression(program: usize, expression: String, lowered: Option<Strin
 
 /// The program took PTX or a cubin out of the compiler.
 pub fn output(program: usize, image: &[u8]) {
-    let text = image.strip_suffix(&[0]).unwrap_or(image);
-    let hash = xxhash_rust::xxh3::xxh3_128(if text.starts_with(b"\x7fELF") {
-        image
-    } else {
-        text
-    });
+    let hash = xxhash_rust::xxh3::xxh3_128(image);
     with(|programs| {
-        if let Some(source) = programs.open.get(&program) {
+        if let Some(source) = programs.open.get(&program)
+            && programs.compiled.len() < COMPILED_LIMIT
+        {
             let source = Arc::new(source.clone());
             programs.compiled.insert(hash, source);
         }
     });
 }
 
+/// Whether anything was ever compiled in this process.
+pub fn any_seen() -> bool {
+    ANY.load(Ordering::Relaxed)
+}
+
 /// The source of an image, by the image's hash.
 pub fn source_of(image: u128) -> Option<Arc<Source>> {
+    if !any_seen() {
+        return None;
+    }
     with(|programs| programs.compiled.get(&image).cloned())
 }

@@ -1,12 +1,12 @@
 //! The process that the library sits in: start, fork, exit. The only file that reads the environment.
 
 use std::ffi::OsString;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU8, Ordering};
+use std::sync::{Once, OnceLock};
 
 use r3_options::{LogLevel, Options, ProcessFacts, Selection};
 
-use crate::{allocations, loader, log, modules, session, trigger};
+use crate::{allocations, loader, log, modules, nvrtc, session, trigger};
 
 /// What was decided when the library was loaded.
 pub struct Settings {
@@ -16,20 +16,26 @@ pub struct Settings {
 }
 
 static SETTINGS: OnceLock<Settings> = OnceLock::new();
-/// Whether launches are looked at. Off until the library is set up, in forked children, and after
-/// an error of ours.
-static ON: AtomicBool = AtomicBool::new(false);
+/// Whether launches are looked at: not decided yet, yes, or no (not selected, forked, an error of ours).
+static STATE: AtomicU8 = AtomicU8::new(UNDECIDED);
+const UNDECIDED: u8 = 0;
+const ON: u8 = 1;
+const OFF: u8 = 2;
 static OWNER: AtomicI32 = AtomicI32::new(0);
 
 /// Whether launches are looked at.
 #[inline]
 pub fn is_on() -> bool {
-    ON.load(Ordering::Relaxed)
+    match STATE.load(Ordering::Relaxed) {
+        ON => true,
+        UNDECIDED => decide(),
+        _ => false,
+    }
 }
 
 /// From now on every hook only hands its call on.
 pub fn switch_off() {
-    ON.store(false, Ordering::Relaxed);
+    STATE.store(OFF, Ordering::Relaxed);
 }
 
 /// Whether this is the process in which the library was set up: a child made by a bare `clone` runs
@@ -58,12 +64,28 @@ pub fn next_selected(after: u64) -> Option<u64> {
 /// GPU at all is not known yet, so a mistake in the options is reported with the first launch.
 #[ctor::ctor(unsafe)]
 fn start() {
-    let _ = std::panic::catch_unwind(set_up);
+    is_on();
+}
+
+/// Reads the options, with the constructor or with the first hook, whichever comes first: constructors
+/// of other libraries can run before ours and use a GPU.
+#[cold]
+fn decide() -> bool {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let on = std::panic::catch_unwind(set_up).unwrap_or(false);
+        STATE.store(if on { ON } else { OFF }, Ordering::Relaxed);
+    });
+    STATE.load(Ordering::Relaxed) == ON
 }
 
 static MISTAKES: OnceLock<Vec<String>> = OnceLock::new();
 
-fn set_up() {
+/// Whether this process is to be recorded.
+fn set_up() -> bool {
+    // `guard` says what there is to say.
+    std::panic::set_hook(Box::new(|_| {}));
+    log::remember_stderr();
     // SAFETY: no arguments, cannot fail.
     OWNER.store(unsafe { libc::getpid() }, Ordering::Relaxed);
     let facts = ProcessFacts {
@@ -79,8 +101,7 @@ fn set_up() {
         Err(errors) => {
             let _ = MISTAKES.set(errors.iter().map(ToString::to_string).collect());
             // Hooks see the first launch, say what is wrong, and switch off.
-            ON.store(true, Ordering::Relaxed);
-            return;
+            return true;
         }
     };
     log::set_level(match options.log {
@@ -91,7 +112,7 @@ fn set_up() {
         LogLevel::Debug => log::Level::Debug,
     });
     if !options.process_selected(&facts) {
-        return;
+        return false;
     }
     trigger::install(options.trigger.clone());
     let selection = Selection::new(&options);
@@ -103,14 +124,14 @@ fn set_up() {
         })
         .is_err()
     {
-        return;
+        return false;
     }
     // SAFETY: the handlers are plain functions of this library, which is never unloaded.
     unsafe {
         libc::pthread_atfork(None, None, Some(in_child));
         libc::atexit(report_bypass);
     }
-    ON.store(true, Ordering::Relaxed);
+    true
 }
 
 /// The program launches its first kernel. Says what is wrong with the options, if anything is.
@@ -129,7 +150,7 @@ pub fn on_first_launch() {
 extern "C" fn in_child() {
     // A lock of ours can have been held by another thread when the parent forked; only a parent
     // that used CUDA ever takes one.
-    if session::exists() || modules::any_seen() || allocations::any_seen() {
+    if session::exists() || modules::any_seen() || allocations::any_seen() || nvrtc::any_seen() {
         switch_off();
     } else {
         // SAFETY: no arguments, cannot fail.

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use r3_archive::model::AllocationId;
+
 use crate::allocations::{Allocation, Ranges};
 
 /// Ranges farther apart than this are looked for separately.
@@ -66,6 +68,12 @@ impl Map {
         (address < allocations[at].end()).then_some(first + at)
     }
 
+    /// Whether the allocation `id` is still at `address`.
+    pub fn holds(&self, address: u64, id: AllocationId) -> bool {
+        self.find(address)
+            .is_some_and(|index| self.allocations[index].id == id)
+    }
+
     /// Adds to `found` the allocations that words of `bytes` point into.
     pub fn scan(&self, bytes: &[u8], found: &mut BTreeSet<usize>) {
         let mut last = usize::MAX;
@@ -89,7 +97,7 @@ impl Map {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use r3_archive::model::{AllocationId, AllocationKind};
+    use r3_archive::model::AllocationKind;
 
     use super::*;
 
@@ -102,6 +110,7 @@ mod tests {
             device: 0,
             context: 0,
             host: 0,
+            is_plain: true,
         };
         Map::of(ranges.iter().map(allocation).collect())
     }

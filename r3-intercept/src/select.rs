@@ -3,12 +3,12 @@
 //! This is all that happens for most launches, so the usual way is short: a look into a table that all
 //! threads share, one atomic addition, one comparison.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use r3_archive::model::{KernelStatsRecord, ShapeCount, SkipCount};
+use r3_archive::model::{KernelId, KernelStatsRecord, ShapeCount, SkipCount};
 
 use crate::ffi::CUfunction;
 use crate::modules::{self, Function, GENERATION, Kernel};
@@ -73,23 +73,32 @@ pub enum Gate {
     Uncounted,
 }
 
-/// The counters of one kernel with one grid, block and dynamic shared size. Never freed: the table
-/// refers to them.
+/// The counters of one kernel with one grid, block and dynamic shared size, by whichever handles it
+/// is launched. Never freed: slots refer to them.
 pub struct Counter {
-    pub function: Arc<Function>,
-    shape: Shape,
+    kernel: Arc<Kernel>,
     launches: AtomicU64,
     captured: AtomicU64,
     /// The next occurrence to record; `u64::MAX` when there is none.
     next: AtomicU64,
+    refused: AtomicU64,
     given_up: AtomicBool,
 }
 
-/// A counter as the table finds it. Never changed and never freed.
+/// What a handle with a shape stands for. Never freed: the table refers to them.
 struct Slot {
-    generation: u64,
     shape: Shape,
+    function: Arc<Function>,
     counter: &'static Counter,
+    /// [`GENERATION`] in which this was last found to hold.
+    generation: AtomicU64,
+}
+
+/// A launch that is to be recorded.
+pub struct Selected {
+    pub function: Arc<Function>,
+    pub counter: &'static Counter,
+    pub occurrence: u64,
 }
 
 const SLOT_BITS: u32 = 12;
@@ -98,14 +107,12 @@ const SLOT_BITS: u32 = 12;
 static TABLE: [AtomicPtr<Slot>; 1 << SLOT_BITS] =
     [const { AtomicPtr::new(null_mut()) }; 1 << SLOT_BITS];
 
-/// Counters by kernel and shape.
-type Counters = HashMap<(usize, [u32; 3], [u32; 3], u32), &'static Counter>;
-
 #[derive(Default)]
 struct All {
-    counters: Counters,
-    slots: HashMap<(Shape, u64), &'static Slot>,
-    skipped: HashMap<u64, Vec<SkipCount>>,
+    /// By kernel and shape; of the shape, not the handle.
+    counters: HashMap<(KernelId, Shape), &'static Counter>,
+    slots: HashMap<Shape, &'static Slot>,
+    skipped: HashMap<KernelId, Vec<SkipCount>>,
 }
 
 static ALL: Mutex<Option<All>> = Mutex::new(None);
@@ -123,25 +130,40 @@ pub fn count_known(shape: &Shape) -> Gate {
     let Some(slot) = (unsafe { slot.as_ref() }) else {
         return Gate::Uncounted;
     };
-    if slot.shape != *shape || slot.generation != GENERATION.load(Ordering::Acquire) {
+    if slot.shape != *shape
+        || slot.generation.load(Ordering::Acquire) != GENERATION.load(Ordering::Acquire)
+    {
         return Gate::Uncounted;
     }
+    // Read first: another thread that takes the next occurrence may raise it before we compare.
+    let next = slot.counter.next.load(Ordering::Relaxed);
     let occurrence = slot.counter.launches.fetch_add(1, Ordering::Relaxed) + 1;
-    if occurrence < slot.counter.next.load(Ordering::Relaxed) {
+    if occurrence < next {
         Gate::Open
     } else {
         Gate::Counted(occurrence)
     }
 }
 
-/// Counts the launch, if `gate` did not. `Some` with its occurrence when it is one to record.
-pub fn count(shape: &Shape, gate: Gate) -> Option<(&'static Counter, u64)> {
-    let counter = meet(shape, GENERATION.load(Ordering::Acquire));
+/// Counts the launch, if `gate` did not. `Some` when it is one to record.
+pub fn count(shape: &Shape, gate: Gate) -> Option<Selected> {
+    let gate = match gate {
+        Gate::Uncounted => count_known(shape),
+        counted => counted,
+    };
+    if gate == Gate::Open {
+        return None;
+    }
+    let slot = meet(shape);
     let occurrence = match gate {
         Gate::Counted(occurrence) => occurrence,
-        _ => counter.launches.fetch_add(1, Ordering::Relaxed) + 1,
+        _ => slot.counter.launches.fetch_add(1, Ordering::Relaxed) + 1,
     };
-    counter.is_due(occurrence).then_some((counter, occurrence))
+    slot.counter.is_due(occurrence).then(|| Selected {
+        function: Arc::clone(&slot.function),
+        counter: slot.counter,
+        occurrence,
+    })
 }
 
 /// Launches counted in the process.
@@ -157,76 +179,59 @@ pub fn launches() -> u64 {
 /// Counts a launch that goes into a stream capture: it runs later, as a graph's node.
 pub fn into_graph(shape: &Shape) {
     session::LAUNCHES_INTO_GRAPHS.fetch_add(1, Ordering::Relaxed);
-    let generation = GENERATION.load(Ordering::Acquire);
-    meet(shape, generation).skipped("it went into a CUDA graph");
+    meet(shape).counter.skipped("it went into a CUDA graph");
 }
 
-/// The counter of a shape, put into the table.
+/// Finds out what the handle of a shape stands for, and puts it into the table.
 #[cold]
-fn meet(shape: &Shape, generation: u64) -> &'static Counter {
+fn meet(shape: &Shape) -> &'static Slot {
     // The archive is made with the first launch, recorded or not: its counts tell what there is.
     let _ = session::session();
+    let generation = GENERATION.load(Ordering::Acquire);
     let function = modules::function(shape.function);
-    // Leaked, as its users never let go; there are as many as there are shapes.
     let slot = with_all(|all| {
-        if let Some(slot) = all.slots.get(&(*shape, generation)) {
-            return *slot;
+        if let Some(known) = all.slots.get(shape)
+            && Arc::ptr_eq(&known.function, &function)
+        {
+            known.generation.store(generation, Ordering::Release);
+            return *known;
         }
-        let identity = (
-            function.kernel.id.0 as usize,
-            shape.grid(),
-            shape.block(),
-            shape.dynamic_shared(),
-        );
-        let known = all.counters.get(&identity).copied();
-        let counter = match known {
-            // The handle is another one now, e.g. after the module was loaded again.
-            Some(known)
-                if known.shape.function == shape.function
-                    && Arc::ptr_eq(&known.function, &function) =>
-            {
-                known
-            }
-            _ => {
-                let first = if function.kernel.selected {
-                    process::next_selected(0)
-                } else {
-                    None
-                };
-                let counter: &'static Counter = Box::leak(Box::new(Counter {
-                    function,
-                    shape: *shape,
-                    launches: AtomicU64::new(known.map_or(0, Counter::launches)),
-                    captured: AtomicU64::new(
-                        known.map_or(0, |k| k.captured.load(Ordering::Relaxed)),
-                    ),
-                    next: AtomicU64::new(known.map_or(first.unwrap_or(u64::MAX), |k| {
-                        k.next.load(Ordering::Relaxed)
-                    })),
-                    given_up: AtomicBool::new(
-                        known.is_some_and(|k| k.given_up.load(Ordering::Relaxed)),
-                    ),
-                }));
-                all.counters.insert(identity, counter);
-                counter
-            }
+        // Counters and slots are leaked: no thread that found one in the table may lose it.
+        let of_kernel = Shape {
+            function: 0,
+            ..*shape
         };
+        let counter = *all
+            .counters
+            .entry((function.kernel.id, of_kernel))
+            .or_insert_with(|| {
+                let kernel = Arc::clone(&function.kernel);
+                let first = kernel.selected.then(|| process::next_selected(0)).flatten();
+                Box::leak(Box::new(Counter {
+                    kernel,
+                    launches: AtomicU64::new(0),
+                    captured: AtomicU64::new(0),
+                    next: AtomicU64::new(first.unwrap_or(u64::MAX)),
+                    refused: AtomicU64::new(0),
+                    given_up: AtomicBool::new(false),
+                }))
+            });
         let slot: &'static Slot = Box::leak(Box::new(Slot {
-            generation,
             shape: *shape,
+            function,
             counter,
+            generation: AtomicU64::new(generation),
         }));
-        all.slots.retain(|(_, of), _| *of == generation);
-        all.slots.insert((*shape, generation), slot);
+        all.slots.insert(*shape, slot);
         slot
     });
     TABLE[shape.slot()].store(std::ptr::from_ref(slot).cast_mut(), Ordering::Release);
-    slot.counter
+    slot
 }
 
 impl Counter {
     pub fn kernel(&self) -> &Kernel {
-        &self.function.kernel
+        &self.kernel
     }
 
     pub fn launches(&self) -> u64 {
@@ -236,7 +241,7 @@ impl Counter {
     /// Whether `occurrence` is selected. Threads can arrive here out of order.
     #[cold]
     fn is_due(&self, occurrence: u64) -> bool {
-        if !self.function.kernel.selected || self.given_up.load(Ordering::Relaxed) {
+        if !self.kernel.selected || self.given_up.load(Ordering::Relaxed) {
             return false;
         }
         let next = process::next_selected(occurrence).unwrap_or(u64::MAX);
@@ -244,10 +249,22 @@ impl Counter {
         process::next_selected(occurrence - 1) == Some(occurrence)
     }
 
-    /// The driver refused the launch, which was counted as `occurrence`: the next one is that.
-    pub fn refused(&self, occurrence: u64) {
+    /// A launch that was counted as `occurrence` is none after all: the next one is that.
+    pub fn uncount(&self, occurrence: u64) {
         self.launches.fetch_sub(1, Ordering::Relaxed);
-        self.next.fetch_min(occurrence, Ordering::Relaxed);
+        if !self.given_up.load(Ordering::Relaxed) {
+            self.next.fetch_min(occurrence, Ordering::Relaxed);
+        }
+    }
+
+    /// The driver refused the launch. A shape that it refuses again and again, as programs that try
+    /// shapes out meet them, is not prepared for again.
+    pub fn refused(&self, occurrence: u64) {
+        const ENOUGH: u64 = 16;
+        if self.refused.fetch_add(1, Ordering::Relaxed) + 1 >= ENOUGH {
+            self.give_up();
+        }
+        self.uncount(occurrence);
     }
 
     /// Records no more launches of this shape.
@@ -263,7 +280,7 @@ impl Counter {
     /// A selected launch is not recorded.
     pub fn skipped(&self, reason: &str) {
         with_all(|all| {
-            let skipped = all.skipped.entry(self.kernel().id.0).or_default();
+            let skipped = all.skipped.entry(self.kernel.id).or_default();
             match skipped.iter_mut().find(|s| s.reason == reason) {
                 Some(known) => known.launches += 1,
                 None => skipped.push(SkipCount {
@@ -275,25 +292,26 @@ impl Counter {
     }
 }
 
-/// Kernels that were launched, each with its counts.
-pub fn stats() -> Vec<(Arc<Function>, KernelStatsRecord)> {
+/// Kernels that were launched, each with its counts; only `of`, if given.
+pub fn stats(of: Option<KernelId>) -> Vec<(Arc<Kernel>, KernelStatsRecord)> {
     with_all(|all| {
-        let mut stats: HashMap<u64, (Arc<Function>, KernelStatsRecord)> = HashMap::new();
-        for counter in all.counters.values() {
-            let kernel = counter.kernel().id;
-            let (_, record) = stats.entry(kernel.0).or_insert_with(|| {
-                let skipped = all.skipped.get(&kernel.0).cloned().unwrap_or_default();
+        let mut stats: BTreeMap<KernelId, (Arc<Kernel>, KernelStatsRecord)> = BTreeMap::new();
+        for ((kernel, shape), counter) in &all.counters {
+            if of.is_some_and(|of| of != *kernel) {
+                continue;
+            }
+            let (_, record) = stats.entry(*kernel).or_insert_with(|| {
                 let record = KernelStatsRecord {
-                    kernel,
+                    kernel: *kernel,
                     shapes: Vec::new(),
-                    skipped,
+                    skipped: all.skipped.get(kernel).cloned().unwrap_or_default(),
                 };
-                (Arc::clone(&counter.function), record)
+                (Arc::clone(&counter.kernel), record)
             });
             record.shapes.push(ShapeCount {
-                grid: counter.shape.grid(),
-                block: counter.shape.block(),
-                dynamic_shared: counter.shape.dynamic_shared(),
+                grid: shape.grid(),
+                block: shape.block(),
+                dynamic_shared: shape.dynamic_shared(),
                 launches: counter.launches(),
                 captured: counter.captured.load(Ordering::Relaxed),
             });
@@ -304,7 +322,6 @@ pub fn stats() -> Vec<(Arc<Function>, KernelStatsRecord)> {
                 .shapes
                 .sort_by_key(|s| (std::cmp::Reverse(s.launches), s.grid, s.block));
         }
-        stats.sort_by_key(|(_, record)| record.kernel);
         stats
     })
 }

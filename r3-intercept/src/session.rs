@@ -7,17 +7,17 @@
 use std::collections::HashSet;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use r3_archive::model::{
-    AllocationId, AllocationRecord, DeviceRecord, KernelId, KernelRecord, LayoutSource,
-    ModuleRecord, ProcessRecord, ProcessStatsRecord, SourceRecord,
+    AllocationId, AllocationRecord, DeviceRecord, KernelId, KernelRecord, LayoutSource, ModuleId,
+    ModuleRecord, ProcessRecord, ProcessStatsRecord, SourceId, SourceRecord,
 };
 use r3_archive::{ArchiveWriter, WriteError, WriterOptions};
 
 use crate::allocations::Allocation;
-use crate::modules::{Function, Image};
+use crate::modules::{Function, Image, Kernel};
 use crate::{driver, finish, loader, log, modules, nvrtc, process, select};
 
 /// How long the exit of the program may be held up by work that is still queued.
@@ -33,12 +33,12 @@ pub struct Session {
     pub snapshot_bytes: AtomicU64,
 }
 
+/// Records that are in the file.
 #[derive(Default)]
 struct Written {
     devices: HashSet<i32>,
-    modules: HashSet<u64>,
-    sources: HashSet<u64>,
-    kernels: HashSet<u64>,
+    sources: HashSet<SourceId>,
+    kernels: HashSet<KernelId>,
     allocations: HashSet<AllocationId>,
 }
 
@@ -213,84 +213,100 @@ impl Session {
         }
     }
 
-    fn once<K: std::hash::Hash + Eq>(
+    /// Writes a record once: `key` is taken for written unless `write` fails.
+    fn once<K: std::hash::Hash + Eq + Copy>(
         &self,
-        set: impl FnOnce(&mut Written) -> &mut HashSet<K>,
+        set: impl Fn(&mut Written) -> &mut HashSet<K>,
         key: K,
-    ) -> bool {
-        set(&mut self.written.lock().unwrap_or_else(PoisonError::into_inner)).insert(key)
+        write: impl FnOnce() -> Result<(), WriteError>,
+    ) -> Result<(), WriteError> {
+        let written = || self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        if !set(&mut written()).insert(key) {
+            return Ok(());
+        }
+        write().inspect_err(|_| {
+            set(&mut written()).remove(&key);
+        })
     }
 
     /// Writes a device's record, once.
     pub fn device(&self, ordinal: i32) -> Result<(), WriteError> {
-        if !self.once(|w| &mut w.devices, ordinal) {
-            return Ok(());
-        }
-        let (name, uuid, total_memory, attributes) = driver::describe_device(ordinal);
-        let attribute = |wanted| {
-            attributes
-                .iter()
-                .find(|(id, _)| *id == wanted)
-                .map_or(0, |(_, v)| *v)
-        };
-        // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR and _MINOR.
-        let compute_capability = (attribute(75), attribute(76));
-        self.writer.append(&DeviceRecord {
+        self.once(
+            |w| &mut w.devices,
             ordinal,
-            name,
-            uuid,
-            compute_capability,
-            total_memory,
-            attributes,
-        })
+            || {
+                let (name, uuid, total_memory, attributes) = driver::describe_device(ordinal);
+                let attribute = |wanted| {
+                    let known = attributes.iter().find(|(id, _)| *id == wanted);
+                    known.map_or(0, |(_, value)| *value)
+                };
+                // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR and _MINOR.
+                let compute_capability = (attribute(75), attribute(76));
+                self.writer.append(&DeviceRecord {
+                    ordinal,
+                    name,
+                    uuid,
+                    compute_capability,
+                    total_memory,
+                    attributes,
+                })
+            },
+        )
     }
 
     /// Writes the record of a kernel of which a launch is recorded, with its module, once.
     pub fn kernel(&self, function: &Function) -> Result<(), WriteError> {
         let kernel = &function.kernel;
-        if let Some(image) = &kernel.image {
-            self.image(image)?;
-        }
-        if !self.once(|w| &mut w.kernels, kernel.id.0) {
-            return Ok(());
-        }
-        let (params, layout) = match kernel.layout(function.handle) {
-            Some((params, source)) => (params.clone(), *source),
-            None => (Vec::new(), LayoutSource::Buffer),
+        let module = match &kernel.image {
+            Some(image) => self.image(image)?,
+            None => None,
         };
-        // CUfunction_attribute runs to 16 or so in CUDA 13.
-        let attributes = (0..=20)
-            .filter_map(|id| function.handle.attribute(id).map(|v| (id, v)))
-            .collect();
-        self.writer.append(&KernelRecord {
-            id: kernel.id,
-            module: kernel.image.as_ref().map(|image| image.id),
-            name: kernel.name.clone(),
-            params,
-            layout,
-            attributes,
-        })
+        self.once(
+            |w| &mut w.kernels,
+            kernel.id,
+            || {
+                let (params, layout) = match kernel.layout(function.handle) {
+                    Some((params, source)) => (params.clone(), *source),
+                    None => (Vec::new(), LayoutSource::Buffer),
+                };
+                // CUfunction_attribute runs to 16 or so in CUDA 13.
+                let attributes = (0..=20)
+                    .filter_map(|id| function.handle.attribute(id).map(|value| (id, value)))
+                    .collect();
+                self.writer.append(&KernelRecord {
+                    id: kernel.id,
+                    module,
+                    name: kernel.name.clone(),
+                    params,
+                    layout,
+                    attributes,
+                })
+            },
+        )
     }
 
     /// Writes the record of a kernel that is only counted.
-    fn counted_kernel(&self, function: &Function) -> Result<(), WriteError> {
-        let kernel = &function.kernel;
-        if !self.once(|w| &mut w.kernels, kernel.id.0) {
-            return Ok(());
-        }
-        self.writer.append(&KernelRecord {
-            id: kernel.id,
-            module: None,
-            name: kernel.name.clone(),
-            params: Vec::new(),
-            layout: LayoutSource::Buffer,
-            attributes: Vec::new(),
-        })
+    fn counted_kernel(&self, kernel: &Kernel) -> Result<(), WriteError> {
+        self.once(
+            |w| &mut w.kernels,
+            kernel.id,
+            || {
+                self.writer.append(&KernelRecord {
+                    id: kernel.id,
+                    module: None,
+                    name: kernel.name.clone(),
+                    params: Vec::new(),
+                    layout: LayoutSource::Buffer,
+                    attributes: Vec::new(),
+                })
+            },
+        )
     }
 
-    fn image(&self, image: &Arc<Image>) -> Result<(), WriteError> {
-        if !self.once(|w| &mut w.modules, image.id.0) {
-            return Ok(());
+    /// Writes an image, once. Its number, unless it is gone.
+    fn image(&self, image: &Image) -> Result<Option<ModuleId>, WriteError> {
+        if image.is_written() {
+            return Ok(Some(image.id));
         }
         if let Some(source) = &image.source {
             self.source(source)?;
@@ -300,7 +316,7 @@ impl Session {
                 "module {}: its image was gone when it was needed",
                 image.id
             ));
-            return Ok(());
+            return Ok(None);
         };
         self.writer.append(&ModuleRecord {
             id: image.id,
@@ -311,55 +327,60 @@ impl Session {
             origin: image.origin.clone(),
             source: image.source.as_ref().map(|source| source.id),
         })?;
-        image.release();
-        Ok(())
+        image.written();
+        Ok(Some(image.id))
     }
 
     fn source(&self, source: &nvrtc::Source) -> Result<(), WriteError> {
-        if !self.once(|w| &mut w.sources, source.id.0) {
-            return Ok(());
-        }
-        let headers = source.headers.iter();
-        self.writer.append(&SourceRecord {
-            id: source.id,
-            compiler: "nvrtc".to_owned(),
-            name: source.name.clone(),
-            text: self.writer.put_bytes(&source.text)?,
-            headers: headers
-                .map(|(name, text)| Ok((name.clone(), self.writer.put_bytes(text)?)))
-                .collect::<Result<_, WriteError>>()?,
-            options: source.options.clone(),
-            name_expressions: source.name_expressions.clone(),
-        })
+        self.once(
+            |w| &mut w.sources,
+            source.id,
+            || {
+                let headers = source.headers.iter();
+                self.writer.append(&SourceRecord {
+                    id: source.id,
+                    compiler: "nvrtc".to_owned(),
+                    name: source.name.clone(),
+                    text: self.writer.put_bytes(&source.text)?,
+                    headers: headers
+                        .map(|(name, text)| Ok((name.clone(), self.writer.put_bytes(text)?)))
+                        .collect::<Result<_, WriteError>>()?,
+                    options: source.options.clone(),
+                    name_expressions: source.name_expressions.clone(),
+                })
+            },
+        )
     }
 
     /// Writes an allocation's record, once.
     pub fn allocation(&self, allocation: &Allocation) -> Result<(), WriteError> {
-        if !self.once(|w| &mut w.allocations, allocation.id) {
-            return Ok(());
-        }
-        self.writer.append(&AllocationRecord {
-            id: allocation.id,
-            address: allocation.address,
-            len: allocation.len,
-            kind: allocation.kind,
-            device: allocation.device,
-        })
+        self.once(
+            |w| &mut w.allocations,
+            allocation.id,
+            || {
+                self.writer.append(&AllocationRecord {
+                    id: allocation.id,
+                    address: allocation.address,
+                    len: allocation.len,
+                    kind: allocation.kind,
+                    device: allocation.device,
+                })
+            },
+        )
     }
 
     /// Writes the counts of one kernel, and of the process, as they stand.
     pub fn progress(&self, kernel: KernelId) -> Result<(), WriteError> {
-        let all = select::stats();
-        for (_, record) in all.iter().filter(|(_, record)| record.kernel == kernel) {
-            self.writer.append(record)?;
+        for (_, record) in select::stats(Some(kernel)) {
+            self.writer.append(&record)?;
         }
         self.process_stats()
     }
 
     /// Writes the counts of all kernels: the last records of the archive.
     fn stats(&self) -> Result<(), WriteError> {
-        for (function, record) in select::stats() {
-            self.counted_kernel(&function)?;
+        for (kernel, record) in select::stats(None) {
+            self.counted_kernel(&kernel)?;
             self.writer.append(&record)?;
         }
         self.process_stats()

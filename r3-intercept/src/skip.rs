@@ -32,6 +32,9 @@ impl From<CopyError> for Skip {
     fn from(error: CopyError) -> Self {
         match error {
             CopyError::Driver(error) => error.into(),
+            CopyError::Backlog => {
+                "the archive could not be written as fast within R3_TIMEOUT".into()
+            }
             // A kernel that does not end until the program does something else waits each time.
             CopyError::Timeout => Self {
                 for_good: true,

@@ -5,12 +5,11 @@ use std::collections::BTreeSet;
 use r3_archive::chunk::{CHUNK_SIZE, ChunkRef};
 use r3_archive::model::RegionOwner;
 
-use crate::copy::{Copied, Copier, CopyError, Copying, Range};
-use crate::driver::{DriverError, Event};
+use crate::copy::{Copied, Copier, CopyError, Range};
+use crate::driver::DriverError;
 use crate::ffi::CUDA_ERROR_INVALID_VALUE;
 use crate::fingerprint::{self, Fingerprint, Fingerprinter, Tables, WORTHWHILE};
 use crate::finish::{After, Part, PendingRegion};
-use crate::log;
 use crate::reach::Map;
 
 /// Memory to save.
@@ -33,11 +32,9 @@ pub struct Region {
 /// Takes the snapshots of one launch.
 pub struct Snapshots<'a> {
     pub copier: Copier<'a>,
-    pub event: Event,
     pub map: &'a Map,
     /// `None` where everything is copied.
-    pub fingerprinter: Option<&'a mut Fingerprinter>,
-    pub tables: Option<Tables>,
+    pub fingerprinter: Option<(&'a mut Fingerprinter, Tables)>,
 }
 
 /// Memory that could not be read, and why.
@@ -47,9 +44,10 @@ pub type Unreadable = (RegionOwner, DriverError);
 enum Run {
     Zeros(u64),
     Known(Vec<ChunkRef>),
+    /// With a fingerprint for each chunk, where those are made.
     Copy {
         range: Range,
-        fingerprints: Vec<Fingerprint>,
+        fingerprints: Vec<Option<Fingerprint>>,
     },
 }
 
@@ -61,18 +59,14 @@ impl Snapshots<'_> {
         scan: bool,
         found: &mut BTreeSet<usize>,
     ) -> Result<(Vec<Region>, Vec<Unreadable>), CopyError> {
-        let _copying = Copying::begin();
-        let prints: Vec<Option<Vec<Fingerprint>>> = targets
-            .iter()
-            .map(|target| {
-                if target.on_device {
-                    self.fingerprints(target.range)
-                } else {
-                    None
-                }
-            })
-            .collect();
-        let plans: Vec<Vec<Run>> = targets
+        let mut prints = Vec::new();
+        for target in &targets {
+            prints.push(match target.on_device {
+                true => self.fingerprints(target.range)?,
+                false => None,
+            });
+        }
+        let mut plans: Vec<Vec<Run>> = targets
             .iter()
             .zip(&prints)
             .map(|(target, prints)| match prints {
@@ -100,8 +94,16 @@ impl Snapshots<'_> {
                 map.scan(bytes, found);
             }
         })?;
-        if scan && prints.iter().any(Option::is_some) {
-            self.hits(found)?;
+        if let Some((fingerprinter, tables)) = &self.fingerprinter
+            && scan
+        {
+            fingerprinter.hits(tables, &self.copier, found)?;
+        }
+        self.confirm(&mut plans)?;
+        for ((target, plan), prints) in targets.iter().zip(&plans).zip(&mut prints) {
+            if let Some(prints) = prints {
+                forget_unconfirmed(target.range, plan, prints);
+            }
         }
         let mut copied = copied.into_iter();
         let (mut regions, mut unreadable) = (Vec::new(), Vec::new());
@@ -126,13 +128,12 @@ impl Snapshots<'_> {
         &mut self,
         regions: Vec<Region>,
     ) -> Result<(Vec<PendingRegion>, Vec<Unreadable>), CopyError> {
-        let _copying = Copying::begin();
         // For each region: whether the changes are known chunk by chunk, and what is to be copied.
         let mut plans = Vec::new();
         let mut firsts = Vec::new();
         for region in &regions {
             let now = match &region.fingerprints {
-                Some(_) => self.fingerprints(region.range),
+                Some(_) => self.fingerprints(region.range)?,
                 None => None,
             };
             match (&region.fingerprints, now) {
@@ -155,6 +156,7 @@ impl Snapshots<'_> {
             }
         }
         let mut copied = self.copier.copy(&copies(&plans), |_, _| {})?.into_iter();
+        self.confirm(&mut plans)?;
         let (mut pending, mut freed) = (Vec::new(), Vec::new());
         for ((region, plan), first) in regions.into_iter().zip(plans).zip(firsts) {
             let parts = match parts(plan, &mut copied) {
@@ -194,41 +196,56 @@ impl Snapshots<'_> {
         Ok((pending, freed))
     }
 
-    /// Fingerprints of a region, where that pays and works.
-    fn fingerprints(&mut self, range: Range) -> Option<Vec<Fingerprint>> {
-        if range.len < WORTHWHILE || !range.address.is_multiple_of(16) {
-            return None;
-        }
-        let (fingerprinter, tables) = (self.fingerprinter.as_mut()?, self.tables.as_ref()?);
-        let Copier {
-            stream,
-            slots,
-            deadline,
-            ..
-        } = self.copier;
-        match fingerprinter.run(range, tables, stream, self.event, slots, deadline) {
-            Ok(fingerprints) => Some(fingerprints),
-            Err(error) => {
-                log::info(format_args!(
-                    "memory is copied without fingerprints: {error:?}"
-                ));
-                self.fingerprinter = None;
-                None
+    /// Fingerprints of a region, where that pays.
+    fn fingerprints(&mut self, range: Range) -> Result<Option<Vec<Fingerprint>>, CopyError> {
+        match &mut self.fingerprinter {
+            Some((fingerprinter, tables))
+                if range.len >= WORTHWHILE && range.address.is_multiple_of(16) =>
+            {
+                fingerprinter.run(range, tables, &self.copier).map(Some)
             }
+            _ => Ok(None),
         }
     }
 
-    fn hits(&mut self, found: &mut BTreeSet<usize>) -> Result<(), CopyError> {
-        let (Some(fingerprinter), Some(tables)) = (&self.fingerprinter, &self.tables) else {
+    /// Makes the fingerprints of what was copied once more. Where another stream wrote between the first
+    /// time and the copy, the fingerprint does not stand for what was copied.
+    fn confirm(&mut self, plans: &mut [Vec<Run>]) -> Result<(), CopyError> {
+        let Some((fingerprinter, tables)) = &mut self.fingerprinter else {
             return Ok(());
         };
-        let Copier {
-            stream,
-            slots,
-            deadline,
-            ..
-        } = self.copier;
-        fingerprinter.hits(tables, stream, self.event, slots, deadline, found)
+        for run in plans.iter_mut().flatten() {
+            if let Run::Copy {
+                range,
+                fingerprints,
+            } = run
+                && !fingerprints.is_empty()
+            {
+                let now = fingerprinter.run(*range, tables, &self.copier)?;
+                for (first, now) in fingerprints.iter_mut().zip(now) {
+                    *first = first.filter(|first| *first == now);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Marks the chunks of a region whose content was not confirmed: they count as changed later.
+fn forget_unconfirmed(region: Range, plan: &[Run], prints: &mut [Fingerprint]) {
+    for run in plan {
+        if let Run::Copy {
+            range,
+            fingerprints,
+        } = run
+        {
+            let first = (range.address - region.address) / CHUNK_SIZE as u64;
+            for (index, _) in fingerprints.iter().enumerate().filter(|(_, f)| f.is_none()) {
+                if let Some(print) = prints.get_mut(first as usize + index) {
+                    *print = Fingerprint::UNKNOWN;
+                }
+            }
+        }
     }
 }
 
@@ -264,7 +281,7 @@ fn runs(range: Range, chunks: impl Iterator<Item = (u64, Fingerprint)>) -> Vec<(
                 }),
             ) => {
                 range.len += len;
-                fingerprints.push(print);
+                fingerprints.push(Some(print));
             }
             (None, _) => {
                 let range = Range {
@@ -275,7 +292,7 @@ fn runs(range: Range, chunks: impl Iterator<Item = (u64, Fingerprint)>) -> Vec<(
                     index,
                     Run::Copy {
                         range,
-                        fingerprints: vec![print],
+                        fingerprints: vec![Some(print)],
                     },
                 ));
             }

@@ -12,14 +12,13 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{LazyLock, PoisonError, RwLock, RwLockReadGuard};
-use std::time::Instant;
 
 use r3_archive::chunk::{CHUNK_SIZE, ChunkRef};
 
-use crate::copy::{CopyError, Range, wait};
-use crate::driver::{DeviceFunction, DeviceMemory, DriverError, Event, Stream};
+use crate::copy::{Copier, CopyError, Range};
+use crate::driver::{DeviceFunction, DeviceMemory, DriverError};
 use crate::reach::Map;
-use crate::staging::{SLOT, Slot};
+use crate::staging::SLOT;
 
 const KERNEL: &str = concat!(include_str!("fingerprint.ptx"), "\0");
 const THREADS: u32 = 256;
@@ -27,6 +26,9 @@ const THREADS: u32 = 256;
 const RESULT: usize = 16;
 /// Chunks whose results fit into one slot of staging memory: 16 GiB of memory.
 const BATCH: usize = SLOT / RESULT;
+/// Room for some 60,000 allocations. It is not made larger later: the driver may wait for the whole
+/// device to allocate memory.
+const TABLES: usize = 1 << 20;
 /// Smaller regions are copied: that costs less than a launch.
 pub const WORTHWHILE: u64 = 512 << 10;
 
@@ -35,6 +37,9 @@ pub const WORTHWHILE: u64 = 512 << 10;
 pub struct Fingerprint(u64, u64, u32);
 
 impl Fingerprint {
+    /// Of no content: no chunk has this length.
+    pub const UNKNOWN: Self = Self(0, 0, u32::MAX);
+
     /// Of a full chunk of zeros, by far the most frequent content.
     pub fn of_zero_chunk() -> Self {
         static ZEROS: LazyLock<Fingerprint> = LazyLock::new(|| Fingerprint::of(&[0; CHUNK_SIZE]));
@@ -108,12 +113,12 @@ impl Fingerprinter {
         Ok(Self {
             function: DeviceFunction::load(KERNEL, c"r3_fingerprint")?,
             results: DeviceMemory::new(SLOT)?,
-            tables: DeviceMemory::new(1 << 16)?,
+            tables: DeviceMemory::new(TABLES)?,
         })
     }
 
-    /// Puts the map on the device, with no hits.
-    pub fn upload(&mut self, map: &Map, stream: Stream) -> Result<Tables, DriverError> {
+    /// Puts the map on the device, with no hits; `None` when it has too many allocations.
+    pub fn upload(&mut self, map: &Map, copier: &Copier<'_>) -> Result<Option<Tables>, CopyError> {
         let mut words: Vec<u64> = Vec::new();
         for &(start, len, first, count) in map.clusters() {
             words.extend([start, len, first as u64, count as u64]);
@@ -125,30 +130,33 @@ impl Fingerprinter {
         let hits_at = words.len() * 8;
         let count = map.allocations().len();
         words.resize(words.len() + count.div_ceil(8), 0);
-        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-        if bytes.len() > self.tables.len() {
-            self.tables = DeviceMemory::new(bytes.len().next_power_of_two())?;
+        if words.len() * 8 > self.tables.len() {
+            return Ok(None);
         }
-        self.tables.write(&bytes, stream)?;
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
         let base = self.tables.address();
-        Ok(Tables {
+        copier.through_slot(bytes.len(), |stream, slot| {
+            // SAFETY: both have this many bytes, and the slot is ours until the stream is waited for.
+            unsafe {
+                std::ptr::copy_nonoverlapping(bytes.as_ptr(), slot, bytes.len());
+                stream.copy_to_device(base, slot, bytes.len())
+            }
+        })?;
+        Ok(Some(Tables {
             spans: base,
             span_count: map.clusters().len() as u32,
             ranges: base + ranges_at as u64,
             hits: base + hits_at as u64,
             count,
-        })
+        }))
     }
 
-    /// Fingerprints of all chunks of `range`.
+    /// Fingerprints of all chunks of `range`, which kernels of the current context may read.
     pub fn run(
         &mut self,
         range: Range,
         tables: &Tables,
-        stream: Stream,
-        event: Event,
-        slots: usize,
-        deadline: Instant,
+        copier: &Copier<'_>,
     ) -> Result<Vec<Fingerprint>, CopyError> {
         let mut fingerprints = Vec::new();
         let mut offset = 0u64;
@@ -165,23 +173,9 @@ impl Fingerprinter {
                 tables.hits,
             ];
             self.function
-                .launch(chunks as u32, THREADS, &mut arguments, stream)?;
-            let mut slot = Slot::wait(slots, deadline).ok_or(CopyError::Timeout)?;
-            slot.used = chunks * RESULT;
-            // SAFETY: the slot is ours until the event has passed, and holds this many bytes.
-            let copied = unsafe {
-                stream.copy_to_host(slot.pointer(), self.results.address(), chunks * RESULT)
-            };
-            let waited = copied
-                .and_then(|()| event.record(stream))
-                .map_err(CopyError::from)
-                .and_then(|()| wait(event, deadline));
-            if let Err(error) = waited {
-                // The driver may still write to it.
-                std::mem::forget(slot);
-                return Err(error);
-            }
-            for (index, result) in slot.as_ref().chunks_exact(RESULT).enumerate() {
+                .launch(chunks as u32, THREADS, &mut arguments, copier.stream)?;
+            let results = copier.read(self.results.address(), chunks * RESULT)?;
+            for (index, result) in results.as_ref().chunks_exact(RESULT).enumerate() {
                 let word = |at: usize| {
                     u64::from_le_bytes(result[at..at + 8].try_into().unwrap_or_default())
                 };
@@ -198,35 +192,13 @@ impl Fingerprinter {
     pub fn hits(
         &self,
         tables: &Tables,
-        stream: Stream,
-        event: Event,
-        slots: usize,
-        deadline: Instant,
+        copier: &Copier<'_>,
         found: &mut BTreeSet<usize>,
     ) -> Result<(), CopyError> {
-        let mut at = 0;
-        while at < tables.count {
-            let len = (tables.count - at).min(SLOT);
-            let mut slot = Slot::wait(slots, deadline).ok_or(CopyError::Timeout)?;
-            slot.used = len;
-            // SAFETY: the slot is ours until the event has passed, and holds this many bytes.
-            let copied =
-                unsafe { stream.copy_to_host(slot.pointer(), tables.hits + at as u64, len) };
-            let waited = copied
-                .and_then(|()| event.record(stream))
-                .map_err(CopyError::from)
-                .and_then(|()| wait(event, deadline));
-            if let Err(error) = waited {
-                std::mem::forget(slot);
-                return Err(error);
-            }
-            let hits = slot
-                .as_ref()
-                .iter()
-                .enumerate()
-                .filter(|(_, hit)| **hit != 0);
-            found.extend(hits.map(|(index, _)| at + index));
-            at += len;
+        if tables.count > 0 {
+            let hits = copier.read(tables.hits, tables.count)?;
+            let hits = hits.as_ref().iter().enumerate();
+            found.extend(hits.filter(|(_, hit)| **hit != 0).map(|(index, _)| index));
         }
         Ok(())
     }

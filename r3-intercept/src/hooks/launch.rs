@@ -94,7 +94,7 @@ fn launch(
     }
     match guard(|| select::count(&shape, gate)) {
         None => call(),
-        Some((counter, occurrence)) => {
+        Some(selected) => {
             let (cooperative, attributes, arguments) = details();
             let launch = Launch {
                 entry_point,
@@ -104,7 +104,7 @@ fn launch(
                 attributes,
                 arguments,
             };
-            capture::record(&launch, counter, occurrence, call)
+            capture::record(&launch, &selected, call)
         }
     }
 }

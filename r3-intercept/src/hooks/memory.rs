@@ -1,13 +1,15 @@
 //! Memory that kernels can reach: every allocation family tells [`allocations`].
 
 use std::ffi::{c_uint, c_void};
+use std::sync::atomic::Ordering;
 
 use r3_archive::model::AllocationKind as Kind;
 
+use super::streams::ACTIVE_CAPTURES;
 use super::{Call, after, written};
 use crate::ffi::*;
 use crate::guard::guard;
-use crate::{allocations, contexts, copy, driver, process};
+use crate::{allocations, contexts, copy, driver, modules, process, vmm};
 
 fn track(kind: Kind, address: *const CUdeviceptr, len: u64) {
     // SAFETY: the driver wrote the address: the call succeeded.
@@ -23,8 +25,11 @@ fn forgetting(call: Call<'_>, address: u64) -> CUresult {
         return call();
     }
     let forgotten = guard(|| {
+        // In this order: a recording that begins now does not see the allocation any more, one that
+        // has begun is waited for.
+        let forgotten = allocations::remove(address);
         copy::wait_for_copies();
-        allocations::remove(address)
+        forgotten
     });
     let result = call();
     if result != CUDA_SUCCESS {
@@ -67,14 +72,23 @@ pub fn free(call: Call<'_>, _: &'static str, address: CUdeviceptr) -> CUresult {
     forgetting(call, address)
 }
 
+/// On a capturing stream this makes a graph node: there is no memory until the graph runs.
+fn track_async(address: *const CUdeviceptr, len: u64, stream: CUstream) {
+    let capturing = ACTIVE_CAPTURES.load(Ordering::Relaxed) > 0
+        && driver::is_capturing(stream as usize).unwrap_or(true);
+    if !capturing {
+        track(Kind::Async, address, len);
+    }
+}
+
 pub fn alloc_async(
     call: Call<'_>,
     _: &'static str,
     address: *mut CUdeviceptr,
     len: usize,
-    _stream: CUstream,
+    stream: CUstream,
 ) -> CUresult {
-    after(call, || track(Kind::Async, address, len as u64))
+    after(call, || track_async(address, len as u64, stream))
 }
 
 pub fn alloc_from_pool_async(
@@ -83,9 +97,9 @@ pub fn alloc_from_pool_async(
     address: *mut CUdeviceptr,
     len: usize,
     _pool: CUmemoryPool,
-    _stream: CUstream,
+    stream: CUstream,
 ) -> CUresult {
-    after(call, || track(Kind::Async, address, len as u64))
+    after(call, || track_async(address, len as u64, stream))
 }
 
 pub fn free_async(
@@ -109,23 +123,64 @@ pub fn set_access(
     after(call, || {
         // SAFETY: the driver has just read the program's own array.
         let access = (0..count).filter_map(|i| unsafe { written(access.wrapping_add(i)) });
-        let on_devices: Vec<bool> = access
+        let on_devices: Vec<CUmemAccessDesc> = access
             .filter(|access| access.location_type == CU_MEM_LOCATION_TYPE_DEVICE)
-            .map(|access| access.flags != 0)
             .collect();
-        if on_devices.contains(&true) {
-            allocations::map(address, len as u64);
+        let current = driver::current_device();
+        let readable = || on_devices.iter().filter(|access| access.flags != 0);
+        let device = readable()
+            .find(|access| Some(access.location_id) == current)
+            .or_else(|| readable().next());
+        if let Some(device) = device {
+            let is_plain = vmm::is_plain(address, len as u64);
+            allocations::map(address, len as u64, device.location_id, is_plain);
         } else if !on_devices.is_empty() {
             allocations::unmap(address, len as u64);
         }
     })
 }
 
+pub fn create(
+    call: Call<'_>,
+    _: &'static str,
+    handle: *mut CUmemGenericAllocationHandle,
+    _len: usize,
+    _properties: *const c_void,
+    _flags: u64,
+) -> CUresult {
+    after(call, || {
+        // SAFETY: the driver wrote the handle.
+        if let Some(handle) = unsafe { written(handle) } {
+            vmm::created(handle);
+        }
+    })
+}
+
+pub fn release(call: Call<'_>, _: &'static str, handle: CUmemGenericAllocationHandle) -> CUresult {
+    if process::is_on() {
+        guard(|| vmm::released(handle));
+    }
+    call()
+}
+
+pub fn map(
+    call: Call<'_>,
+    _: &'static str,
+    address: CUdeviceptr,
+    len: usize,
+    _offset: usize,
+    handle: CUmemGenericAllocationHandle,
+    _flags: u64,
+) -> CUresult {
+    after(call, || vmm::mapped(address, len as u64, handle))
+}
+
 pub fn unmap(call: Call<'_>, _: &'static str, address: CUdeviceptr, len: usize) -> CUresult {
     if process::is_on() {
         guard(|| {
-            copy::wait_for_copies();
             allocations::unmap(address, len as u64);
+            vmm::unmapped(address, len as u64);
+            copy::wait_for_copies();
         });
     }
     call()
@@ -228,26 +283,55 @@ pub fn host_unregister(call: Call<'_>, _: &'static str, pointer: *mut c_void) ->
     forgetting(call, allocations::host_key(pointer as u64))
 }
 
-pub fn context_destroy(call: Call<'_>, _: &'static str, context: CUcontext) -> CUresult {
+/// Forgets a context that is about to end, and makes the call that ends it.
+fn ending(call: Call<'_>, context: usize) -> CUresult {
     if process::is_on() {
-        guard(|| contexts::forget_context(context as usize));
+        guard(|| {
+            contexts::forget(context);
+            copy::wait_for_copies();
+        });
     }
-    after(call, || allocations::forget_context(context as usize))
+    after(call, || {
+        allocations::forget_context(context);
+        modules::context_ended();
+    })
+}
+
+pub fn context_destroy(call: Call<'_>, _: &'static str, context: CUcontext) -> CUresult {
+    ending(call, context as usize)
+}
+
+pub fn primary_context_retain(
+    call: Call<'_>,
+    _: &'static str,
+    context: *mut CUcontext,
+    device: CUdevice,
+) -> CUresult {
+    after(call, || {
+        // SAFETY: the driver wrote the handle.
+        if let Some(context) = unsafe { written(context) } {
+            contexts::primary(device, context as usize);
+        }
+    })
 }
 
 pub fn primary_context_reset(call: Call<'_>, _: &'static str, device: CUdevice) -> CUresult {
-    if process::is_on() {
-        guard(|| contexts::forget_device(device));
+    match contexts::primary_of(device) {
+        Some(context) => ending(call, context),
+        None => call(),
     }
-    after(call, || allocations::forget_device(device))
 }
 
 pub fn primary_context_release(call: Call<'_>, _: &'static str, device: CUdevice) -> CUresult {
     after(call, || {
         // Only the last release ends the context.
-        if !driver::primary_context_active(device) {
-            contexts::forget_device(device);
-            allocations::forget_device(device);
+        if let (Some(context), false) = (
+            contexts::primary_of(device),
+            driver::primary_context_active(device),
+        ) {
+            contexts::forget(context);
+            allocations::forget_context(context);
+            modules::context_ended();
         }
     })
 }

@@ -156,7 +156,9 @@ macro_rules! hooks {
         /// As the driver's function of this name.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name($($arg: $ty),*) -> $crate::ffi::CUresult {
-            let real = super::real(Index::$name as usize);
+            const INDEX: usize = Index::$name as usize;
+            const IS_NVRTC: bool = super::is_nvrtc(NAMES[INDEX]);
+            let real = if IS_NVRTC { $crate::loader::nvrtc_function(INDEX) } else { super::real(INDEX) };
             if real.is_null() {
                 return $crate::ffi::CUDA_ERROR_NOT_SUPPORTED;
             }
@@ -185,6 +187,16 @@ macro_rules! hooks {
     };
 }
 use hooks;
+
+/// Whether a function is one of NVRTC and not of the driver.
+const fn is_nvrtc(name: &str) -> bool {
+    let (name, prefix) = (name.as_bytes(), b"nvrtc");
+    let mut i = 0;
+    while i < prefix.len() && i < name.len() && name[i] == prefix[i] {
+        i += 1;
+    }
+    i == prefix.len()
+}
 
 /// Indices of the table in ascending order of name, computed at compile time.
 const fn sorted<const N: usize>(names: &[&str; N]) -> [u16; N] {

@@ -1,16 +1,13 @@
 //! Run-time compilation: source and options are remembered with what was compiled from them.
 
-use std::collections::HashMap;
 use std::ffi::{CStr, c_char, c_int, c_void};
-use std::sync::{Mutex, PoisonError};
 
 use super::{Call, after, written};
 use crate::ffi::CUresult;
 use crate::nvrtc;
 
-/// Size in bytes of a program's output, by program and kind, as NVRTC told the application. The
-/// output functions take no length.
-static SIZES: Mutex<Option<HashMap<(usize, bool), usize>>> = Mutex::new(None);
+/// Larger outputs are not looked at.
+const OUTPUT_LIMIT: usize = 1 << 30;
 
 /// # Safety
 /// `text` is null or a C string.
@@ -132,62 +129,18 @@ pub fn get_lowered_name(
     })
 }
 
-pub fn get_size(
-    call: Call<'_>,
-    name: &'static str,
-    program: *mut c_void,
-    size: *mut usize,
-) -> CUresult {
-    after(call, || {
-        // SAFETY: NVRTC has written the size.
-        if let Some(size) = unsafe { written(size) } {
-            let is_cubin = name == "nvrtcGetCUBINSize";
-            SIZES
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .get_or_insert_with(HashMap::new)
-                .insert((program as usize, is_cubin), size);
-        }
-    })
-}
-
-fn get_output(
-    call: Call<'_>,
-    program: *mut c_void,
-    output: *mut c_char,
-    is_cubin: bool,
-) -> CUresult {
-    after(call, || {
-        let size = SIZES
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .as_ref()
-            .and_then(|sizes| sizes.get(&(program as usize, is_cubin)).copied());
-        if let Some(size) = size
-            && !output.is_null()
-        {
-            // SAFETY: NVRTC has filled the program's buffer, whose size it had told before.
-            nvrtc::output(program as usize, unsafe {
-                std::slice::from_raw_parts(output.cast::<u8>(), size)
-            });
-        }
-    })
-}
-
-pub fn get_ptx(
+pub fn get_output(
     call: Call<'_>,
     _: &'static str,
     program: *mut c_void,
     output: *mut c_char,
 ) -> CUresult {
-    get_output(call, program, output, false)
-}
-
-pub fn get_cubin(
-    call: Call<'_>,
-    _: &'static str,
-    program: *mut c_void,
-    output: *mut c_char,
-) -> CUresult {
-    get_output(call, program, output, true)
+    after(call, || {
+        // SAFETY: NVRTC has filled the program's buffer with PTX text, which ends with a NUL, or with an
+        // ELF file, whose header tells its length.
+        let image = unsafe { r3_image::memory::copy_image(output.cast(), OUTPUT_LIMIT) };
+        if let Ok((_, image)) = image {
+            nvrtc::output(program as usize, &image);
+        }
+    })
 }

@@ -40,10 +40,8 @@ hooks! {
     fn nvrtcCompileProgram(program: *mut c_void, count: c_int, options: *const *const c_char) => nvrtc::compile;
     fn nvrtcAddNameExpression(program: *mut c_void, expression: *const c_char) => nvrtc::add_name_expression;
     fn nvrtcGetLoweredName(program: *mut c_void, expression: *const c_char, lowered: *mut *const c_char) => nvrtc::get_lowered_name;
-    fn nvrtcGetPTXSize(program: *mut c_void, size: *mut usize) => nvrtc::get_size;
-    fn nvrtcGetCUBINSize(program: *mut c_void, size: *mut usize) => nvrtc::get_size;
-    fn nvrtcGetPTX(program: *mut c_void, output: *mut c_char) => nvrtc::get_ptx;
-    fn nvrtcGetCUBIN(program: *mut c_void, output: *mut c_char) => nvrtc::get_cubin;
+    fn nvrtcGetPTX(program: *mut c_void, output: *mut c_char) => nvrtc::get_output;
+    fn nvrtcGetCUBIN(program: *mut c_void, output: *mut c_char) => nvrtc::get_output;
 
     // Device memory.
     fn cuMemAlloc_v2(address: *mut CUdeviceptr, len: usize) => memory::alloc;
@@ -53,6 +51,9 @@ hooks! {
     fn cuMemAllocAsync | cuMemAllocAsync_ptsz (address: *mut CUdeviceptr, len: usize, stream: CUstream) => memory::alloc_async;
     fn cuMemAllocFromPoolAsync | cuMemAllocFromPoolAsync_ptsz (address: *mut CUdeviceptr, len: usize, pool: CUmemoryPool, stream: CUstream) => memory::alloc_from_pool_async;
     fn cuMemFreeAsync | cuMemFreeAsync_ptsz (address: CUdeviceptr, stream: CUstream) => memory::free_async;
+    fn cuMemCreate(handle: *mut CUmemGenericAllocationHandle, len: usize, properties: *const c_void, flags: u64) => memory::create;
+    fn cuMemRelease(handle: CUmemGenericAllocationHandle) => memory::release;
+    fn cuMemMap(address: CUdeviceptr, len: usize, offset: usize, handle: CUmemGenericAllocationHandle, flags: u64) => memory::map;
     fn cuMemSetAccess(address: CUdeviceptr, len: usize, access: *const CUmemAccessDesc, count: usize) => memory::set_access;
     fn cuMemUnmap(address: CUdeviceptr, len: usize) => memory::unmap;
     fn cuIpcOpenMemHandle_v2(address: *mut CUdeviceptr, handle: CUipcMemHandle, flags: c_uint) => memory::ipc_open;
@@ -69,6 +70,7 @@ hooks! {
 
     // Contexts, whose end is the end of their memory.
     fn cuCtxDestroy_v2(context: CUcontext) => memory::context_destroy;
+    fn cuDevicePrimaryCtxRetain(context: *mut CUcontext, device: CUdevice) => memory::primary_context_retain;
     fn cuDevicePrimaryCtxReset | cuDevicePrimaryCtxReset_v2 (device: CUdevice) => memory::primary_context_reset;
     fn cuDevicePrimaryCtxRelease | cuDevicePrimaryCtxRelease_v2 (device: CUdevice) => memory::primary_context_release;
 
