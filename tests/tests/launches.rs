@@ -229,13 +229,17 @@ fn launches_of_many_threads_are_all_counted() {
 }
 
 /// The same on streams of their own, each piece of work delayed at random: a snapshot that did not
-/// wait for the launch before it, or that the launch did not wait for, would not verify.
+/// wait for the launches before it, or that the launch did not wait for, would not verify.
 #[test]
 fn snapshots_are_ordered_with_the_streams_work() {
+    // Launches with some before them that are not recorded, so that nothing has waited for those.
+    let seventh: Vec<_> = (1..=25).map(|n| (7 * n).to_string()).collect();
     let (bed, _) = same_with_r3("per_thread", &["6", "30", "streams"], |program| {
-        program.env("STANDIN_DELAY_US", "1500")
+        program
+            .env("STANDIN_DELAY_US", "1500")
+            .env("R3_LAUNCHES", seventh.join(","))
     });
-    assert_eq!(bed.archive().launches().len(), 5);
+    assert_eq!(bed.archive().launches().len(), 25);
     bed.verify();
 }
 
