@@ -51,16 +51,18 @@ int main(int argc, char **argv) {
     CUmodule module = load_kernels();
     CUfunction saxpy = kernel(module, "saxpy");
     CUdeviceptr x = ramp(N, 0), y = ramp(N, 0);
+    errno = 44;
     CHECK(launch_saxpy(saxpy, NULL, y, x, 1, N));
+    int first = errno;
     CHECK(cuCtxSynchronize());
     if (!early) change(argv[2]);
     errno = 55;
     CHECK(launch_saxpy(saxpy, NULL, y, x, 1, N));
-    int kept = errno;
+    int second = errno;
     CHECK(cuCtxSynchronize());
     CHECK(launch_saxpy(saxpy, NULL, y, x, 1, N));
     struct stat about;
     long long written = stat("own-data", &about) == 0 ? (long long)about.st_size : 0;
-    printf("%s: %.1f, errno %d, own data %lld\n", argv[2], sum(y, N), kept, written);
+    printf("%s: %.1f, errno %d %d, own data %lld\n", argv[2], sum(y, N), first, second, written);
     return 0;
 }

@@ -69,6 +69,20 @@ fn the_program_may_change_its_surroundings() {
     }
 }
 
+/// `errno` is the program's, also where a call of R3's own fails.
+#[test]
+fn errno_is_kept() {
+    for out in ["kept.r3", "/proc/out.r3", "/nonexistent/out.r3"] {
+        let bed = Bed::new();
+        let run = bed
+            .recorded("surroundings")
+            .args(&["early", "nothing"])
+            .env("R3_OUT", out)
+            .run();
+        assert!(run.stdout.contains("errno 44 55"), "{out}: {run}");
+    }
+}
+
 /// Limits that make recording impossible: it is given up, the program is not.
 #[test]
 fn limits_cost_launches_and_not_the_program() {
