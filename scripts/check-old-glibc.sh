@@ -27,7 +27,7 @@ fi
 if [ ! -x "$system/usr/bin/cc" ]; then
     step "making a Debian 11 system"
     mirror=$(sed -n 's/^URIs: *//p; s/^deb \(\[[^]]*\] \)\?\([^ ]*\).*/\2/p' \
-        /etc/apt/sources.list.d/debian.sources /etc/apt/sources.list 2>/dev/null | head -n1)
+        /etc/apt/sources.list.d/debian.sources /etc/apt/sources.list 2>/dev/null | head -n1 || true)
     debootstrap --variant=minbase --include=gcc,libc6-dev,binutils bullseye "$system" ${mirror:+"$mirror"} >/dev/null
 fi
 
@@ -46,9 +46,15 @@ for message in map(json.loads, sys.stdin):
         print(message["executable"])')
 cp "$tree/lib/libr3.so" "$tree/bin/r3-replay" "$build/$target/debug/"
 
+# Before 2.34, what calls dlsym is linked with libdl.
+printf '#!/bin/sh\nexec cc "$@" -ldl\n' >"$build/cc-inside"
+chmod +x "$build/cc-inside"
+# Before 2.34, a look-up that fails in a namespace of its own (dlmopen) ends the process, with R3 or without.
+skip=a_library_that_goes_past_r3_is_named_in_a_message
+
 # The mounts end with the process that made them.
 step "in Debian 11, $(chroot "$system" ldd --version | head -n1)"
-export system root tests
+export system root tests build skip
 # shellcheck disable=SC2016  # for the inner shell
 unshare --mount bash -euc '
     mkdir -p "$system$root"
@@ -58,8 +64,8 @@ unshare --mount bash -euc '
     failed=0
     for test in $tests; do
         printf "\n%s\n" "${test##*/}"
-        chroot "$system" env -i PATH=/usr/bin:/bin HOME=/root TESTS_PREBUILT=1 \
-            sh -c "cd \"$root/tests\" && exec \"$test\" --test-threads=2 --quiet" || failed=1
+        chroot "$system" env -i PATH=/usr/bin:/bin HOME=/root TESTS_PREBUILT=1 CC="$build/cc-inside" \
+            sh -c "cd \"$root/tests\" && exec \"$test\" --test-threads=2 --quiet --skip $skip" || failed=1
     done
     exit $failed'
 say
