@@ -1,4 +1,5 @@
-//! Finds a symbol in a loaded ELF object without calling `dlsym`, which this library itself exports.
+//! Loaded ELF objects: their functions, found without `dlsym`, which this library itself exports; what
+//! lies where; who calls.
 //!
 //! Format: System V ABI, "Dynamic Section"; GNU symbol versions and `DT_GNU_HASH` as glibc reads them.
 
@@ -146,6 +147,122 @@ unsafe fn gnu_hash_symbol_count(table: *const u32) -> usize {
         }
         index + 1
     }
+}
+
+/// A loaded program or library.
+pub struct Object {
+    /// Its file.
+    pub path: String,
+    /// First and last address of its mapped segments.
+    pub range: (usize, usize),
+    pub is_main_program: bool,
+    /// The segment that was asked for is not writable.
+    is_read_only: bool,
+}
+
+/// The loaded object that contains `address`.
+pub fn object_of(address: *const c_void) -> Option<Object> {
+    struct Query {
+        address: usize,
+        found: Option<Object>,
+    }
+    unsafe extern "C" fn visit(
+        info: *mut libc::dl_phdr_info,
+        _size: usize,
+        data: *mut c_void,
+    ) -> libc::c_int {
+        // SAFETY: `data` is the `Query` below; `info` and its program headers are valid during the call.
+        let (info, query) = unsafe { (&*info, &mut *data.cast::<Query>()) };
+        // SAFETY: as above.
+        let headers =
+            unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum as usize) };
+        let base = info.dlpi_addr as usize;
+        let (mut low, mut high, mut flags) = (usize::MAX, 0, None);
+        for header in headers.iter().filter(|h| h.p_type == libc::PT_LOAD) {
+            let start = base.wrapping_add(header.p_vaddr as usize);
+            let end = start.wrapping_add(header.p_memsz as usize);
+            (low, high) = (low.min(start), high.max(end));
+            if (start..end).contains(&query.address) {
+                flags = Some(header.p_flags);
+            }
+        }
+        let Some(flags) = flags else { return 0 };
+        let path = if info.dlpi_name.is_null() {
+            String::new()
+        } else {
+            // SAFETY: the linker's object names are NUL-terminated.
+            unsafe { CStr::from_ptr(info.dlpi_name) }
+                .to_string_lossy()
+                .into_owned()
+        };
+        query.found = Some(Object {
+            // The main program has an empty name in the linker's list.
+            is_main_program: path.is_empty(),
+            path,
+            range: (low, high),
+            is_read_only: flags & libc::PF_W == 0,
+        });
+        1
+    }
+    if address.is_null() {
+        return None;
+    }
+    let mut query = Query {
+        address: address as usize,
+        found: None,
+    };
+    // SAFETY: `visit` only reads, and `query` outlives the call.
+    unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut query).cast()) };
+    query.found.map(|mut object| {
+        if object.is_main_program {
+            let path = std::fs::read_link("/proc/self/exe").unwrap_or_default();
+            object.path = path.to_string_lossy().into_owned();
+        }
+        object
+    })
+}
+
+/// Whether `address` lies in a loaded object.
+pub fn is_in_object(address: *const c_void) -> bool {
+    object_of(address).is_some()
+}
+
+/// The file of the loaded object that has `address` in data that nobody can write to.
+pub fn read_only_object_of(address: *const c_void) -> Option<String> {
+    object_of(address)
+        .filter(|object| object.is_read_only)
+        .map(|object| object.path)
+}
+
+/// The object that called into this library: the first one outside of it on the stack.
+pub fn caller_of_this_library() -> Option<Object> {
+    struct Walk {
+        own: (usize, usize),
+        caller: usize,
+    }
+    unsafe extern "C" {
+        fn _Unwind_Backtrace(
+            visit: unsafe extern "C" fn(*mut c_void, *mut c_void) -> libc::c_int,
+            data: *mut c_void,
+        ) -> libc::c_int;
+        fn _Unwind_GetIP(context: *mut c_void) -> usize;
+    }
+    unsafe extern "C" fn visit(context: *mut c_void, data: *mut c_void) -> libc::c_int {
+        const CONTINUE: libc::c_int = 0;
+        const STOP: libc::c_int = 4;
+        // SAFETY: `data` is the `Walk` below; `context` is the unwinder's.
+        let (walk, ip) = unsafe { (&mut *data.cast::<Walk>(), _Unwind_GetIP(context)) };
+        if ip == 0 || (walk.own.0..walk.own.1).contains(&ip) {
+            return CONTINUE;
+        }
+        walk.caller = ip;
+        STOP
+    }
+    let own = object_of(find_function as *const c_void)?.range;
+    let mut walk = Walk { own, caller: 0 };
+    // SAFETY: `visit` only reads the frame's address, and `walk` outlives the call.
+    unsafe { _Unwind_Backtrace(visit, (&raw mut walk).cast()) };
+    object_of(walk.caller as *const c_void)
 }
 
 #[cfg(test)]

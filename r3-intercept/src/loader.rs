@@ -260,7 +260,7 @@ impl Driver {
         // Any function that every driver exports tells where the library lies.
         // SAFETY: a valid handle and a C string.
         let anchor = unsafe { real_dlsym(handle, c"cuInit".as_ptr()) };
-        let Object { path, range, .. } = object_of(anchor)?;
+        let elf::Object { path, range, .. } = elf::object_of(anchor)?;
         let mut by_address = Vec::with_capacity(hooks::HOOKS.len());
         for (index, hook) in hooks::HOOKS.iter().enumerate() {
             if hook.is_nvrtc() {
@@ -332,7 +332,7 @@ pub fn nvrtc_function(index: usize) -> *mut c_void {
     let _quiet = Quiet::enter();
     let hook = &hooks::HOOKS[index];
     let known = || BY_CALLER.lock().unwrap_or_else(PoisonError::into_inner);
-    let Some(caller) = caller_of_hook() else {
+    let Some(caller) = elf::caller_of_this_library() else {
         return hook.real();
     };
     let base = caller.range.0;
@@ -348,7 +348,7 @@ pub fn nvrtc_function(index: usize) -> *mut c_void {
 }
 
 /// `hook`'s function in the libraries that `caller` is linked to; null when there is none.
-fn linked_function(caller: &Object, hook: &hooks::Hook) -> *mut c_void {
+fn linked_function(caller: &elf::Object, hook: &hooks::Hook) -> *mut c_void {
     let path = (!caller.is_main_program).then_some(caller.path.as_str());
     let opened = match path {
         // SAFETY: RTLD_NOLOAD runs no initialiser.
@@ -367,122 +367,6 @@ fn linked_function(caller: &Object, hook: &hooks::Hook) -> *mut c_void {
         return unsafe { real_dlsym(libc::RTLD_NEXT, hook.name().as_ptr()) };
     }
     found
-}
-
-/// The object that called into this library: the first one outside of it on the stack.
-fn caller_of_hook() -> Option<Object> {
-    struct Walk {
-        own: (usize, usize),
-        caller: usize,
-    }
-    unsafe extern "C" {
-        fn _Unwind_Backtrace(
-            visit: unsafe extern "C" fn(*mut c_void, *mut c_void) -> libc::c_int,
-            data: *mut c_void,
-        ) -> libc::c_int;
-        fn _Unwind_GetIP(context: *mut c_void) -> usize;
-    }
-    unsafe extern "C" fn visit(context: *mut c_void, data: *mut c_void) -> libc::c_int {
-        const CONTINUE: libc::c_int = 0;
-        const STOP: libc::c_int = 4;
-        // SAFETY: `data` is the `Walk` below; `context` is the unwinder's.
-        let (walk, ip) = unsafe { (&mut *data.cast::<Walk>(), _Unwind_GetIP(context)) };
-        if ip == 0 || (walk.own.0..walk.own.1).contains(&ip) {
-            return CONTINUE;
-        }
-        walk.caller = ip;
-        STOP
-    }
-    let own = object_of(hook_for_dlsym as *const c_void)?.range;
-    let mut walk = Walk { own, caller: 0 };
-    // SAFETY: `visit` only reads the frame's address, and `walk` outlives the call.
-    unsafe { _Unwind_Backtrace(visit, (&raw mut walk).cast()) };
-    object_of(walk.caller as *const c_void)
-}
-
-/// A loaded program or library.
-pub struct Object {
-    /// Its file.
-    pub path: String,
-    /// First and last address of its mapped segments.
-    range: (usize, usize),
-    is_main_program: bool,
-    /// The segment that was asked for is not writable.
-    is_read_only: bool,
-}
-
-/// The loaded object that contains `address`.
-fn object_of(address: *const c_void) -> Option<Object> {
-    struct Query {
-        address: usize,
-        found: Option<Object>,
-    }
-    unsafe extern "C" fn visit(
-        info: *mut libc::dl_phdr_info,
-        _size: usize,
-        data: *mut c_void,
-    ) -> libc::c_int {
-        // SAFETY: `data` is the `Query` below; `info` and its program headers are valid during the call.
-        let (info, query) = unsafe { (&*info, &mut *data.cast::<Query>()) };
-        // SAFETY: as above.
-        let headers =
-            unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum as usize) };
-        let base = info.dlpi_addr as usize;
-        let (mut low, mut high, mut flags) = (usize::MAX, 0, None);
-        for header in headers.iter().filter(|h| h.p_type == libc::PT_LOAD) {
-            let start = base.wrapping_add(header.p_vaddr as usize);
-            let end = start.wrapping_add(header.p_memsz as usize);
-            (low, high) = (low.min(start), high.max(end));
-            if (start..end).contains(&query.address) {
-                flags = Some(header.p_flags);
-            }
-        }
-        let Some(flags) = flags else { return 0 };
-        let path = if info.dlpi_name.is_null() {
-            String::new()
-        } else {
-            // SAFETY: the linker's object names are NUL-terminated.
-            unsafe { CStr::from_ptr(info.dlpi_name) }
-                .to_string_lossy()
-                .into_owned()
-        };
-        query.found = Some(Object {
-            // The main program has an empty name in the linker's list.
-            is_main_program: path.is_empty(),
-            path,
-            range: (low, high),
-            is_read_only: flags & libc::PF_W == 0,
-        });
-        1
-    }
-    if address.is_null() {
-        return None;
-    }
-    let mut query = Query {
-        address: address as usize,
-        found: None,
-    };
-    // SAFETY: `visit` only reads, and `query` outlives the call.
-    unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut query).cast()) };
-    query.found.map(|mut object| {
-        if object.is_main_program {
-            let path = std::fs::read_link("/proc/self/exe").unwrap_or_default();
-            object.path = path.to_string_lossy().into_owned();
-        }
-        object
-    })
-}
-
-/// Whether `address` lies in a loaded object.
-pub fn is_in_object(address: *const c_void) -> bool {
-    object_of(address).is_some()
-}
-
-/// The file of the loaded object that has `address` in data that nobody can write to.
-pub fn read_only_object_of(address: *const c_void) -> Option<String> {
-    object_of(address)
-        .filter(|object| object.is_read_only)
-        .map(|object| object.path)
 }
 
 /// Replaces what `cuGetProcAddress` returned by the hook for that address.

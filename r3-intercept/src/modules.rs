@@ -15,7 +15,7 @@ use r3_archive::model::{
 use r3_image::Image as ParsedImage;
 
 use crate::driver::{FunctionHandle, ModuleHandle};
-use crate::{embedded, loader, log, nvrtc, process};
+use crate::{elf, embedded, log, nvrtc, process};
 
 /// Larger images are left where they are and not recorded.
 const IMAGE_LIMIT: usize = 2 << 30;
@@ -60,12 +60,12 @@ impl Image {
             Bytes::InObject(address) => {
                 // The object may have been unloaded and its address used again.
                 let pointer = *address as *const c_void;
-                if !loader::is_in_object(pointer) {
+                if !elf::is_in_object(pointer) {
                     return None;
                 }
                 // SAFETY: the program gave this address to the driver, and it is mapped.
                 let content = unsafe { r3_image::memory::content_of(pointer) };
-                if loader::read_only_object_of(content) != self.origin {
+                if elf::read_only_object_of(content) != self.origin {
                     return None;
                 }
                 // SAFETY: the driver was given this address as an image, and the same object is
@@ -273,7 +273,7 @@ pub unsafe fn observe(
     let content = unsafe { r3_image::memory::content_of(pointer) };
     // An image in read-only data stays as it is while its object is loaded. One in a buffer of the
     // program may be overwritten.
-    let (key, bytes, origin) = match loader::read_only_object_of(content) {
+    let (key, bytes, origin) = match elf::read_only_object_of(content) {
         Some(origin) => (
             ImageKey::InObject(pointer as usize, identity_of_file(&origin)),
             Bytes::InObject(pointer as usize),
