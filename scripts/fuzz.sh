@@ -15,18 +15,18 @@ seconds=${1:-60}
 [[ $seconds =~ ^[0-9]+$ ]] || die "the first argument is a number of seconds, not $seconds"
 [ $# = 0 ] || shift
 
+# Archives to start from; r3-image starts from the files that its tests keep.
+cargo run --quiet --locked --package r3-archive --example fuzz-seeds
+
 ran=0
 for crate in r3-archive r3-image; do
     cd "$root/$crate"
     for target in $(cargo fuzz list); do
         [ $# = 0 ] || [[ " $* " == *" $target "* ]] || continue
         step "$crate, $target, $seconds s"
-        # Files that the tests keep are where to start from.
         inputs=("fuzz/corpus/$target")
         mkdir -p "${inputs[0]}"
-        for seeds in "fuzz/seeds/$target" tests/fixtures; do
-            [ ! -d "$seeds" ] || inputs+=("$seeds")
-        done
+        [ ! -d tests/fixtures ] || inputs+=(tests/fixtures)
         cargo +nightly fuzz run "$target" "${inputs[@]}" -- -max_total_time="$seconds" -max_len=65536 \
             -rss_limit_mb=4096 -timeout=20 -print_final_stats=1
         ran=$((ran + 1))
