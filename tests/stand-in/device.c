@@ -168,6 +168,7 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device) {
 static void destroy(CUcontext context) {
     wait_for_context(context);
     destroy_streams(context);
+    unload_modules(context);
     context->destroyed = true;
 }
 

@@ -99,6 +99,8 @@ static void meet(const char *name) {
 
 CUresult enter(struct entry *entry, bool needs_init) {
     log_call(entry->name);
+    const char *slow = setting("STANDIN_SLOW");
+    if (slow && strcmp(slow, entry->name) == 0) nanosleep(&(struct timespec){0, 100000000}, NULL);
     if (torn_down) {
         /* STANDIN_TEARDOWN=abort: a call that comes this late ends the process. */
         const char *teardown = setting("STANDIN_TEARDOWN");

@@ -12,10 +12,10 @@ static int limit(const struct launch *launch, int n) {
     return n < threads(launch) ? n : threads(launch);
 }
 
-/* Memory that the driver does not know is a fault, which stays with the context, unless
+/* Memory that the driver does not know, or that this device may not access, is a fault, which stays with the context, unless
  * STANDIN_ALL_HOST_MEMORY says that the device sees all memory of the host. */
 static bool reachable(const struct launch *launch, const volatile void *memory, size_t bytes) {
-    if (bytes == 0 || known_memory((uintptr_t)memory, bytes) || setting("STANDIN_ALL_HOST_MEMORY")) return true;
+    if (bytes == 0 || readable_memory((uintptr_t)memory, bytes, launch->context->device) || setting("STANDIN_ALL_HOST_MEMORY")) return true;
     launch->context->sticky = CUDA_ERROR_ILLEGAL_ADDRESS;
     return false;
 }

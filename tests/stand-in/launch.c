@@ -3,15 +3,22 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "standin.h"
 
-struct kernel_work { struct work work; struct launch launch; };
+struct kernel_work { struct work work; struct launch launch; bool full; };
 
 static void run_kernel(struct work *work) {
     struct kernel_work *kernel = (struct kernel_work *)work;
     kernel->launch.context = work->context;
+    /* STANDIN_FULL: the kernel spin leaves no room for another one. */
+    static atomic_int spinning;
+    bool spins = strcmp(kernel->launch.function->code->name, "spin") == 0;
+    if (spins) spinning++;
+    while (kernel->full && !spins && spinning) nanosleep(&(struct timespec){0, 1000000}, NULL);
     kernel->launch.function->code->body(&kernel->launch);
+    if (spins) spinning--;
 }
 
 static void drop_kernel(struct work *work) { free(((struct kernel_work *)work)->launch.parameters); }
@@ -56,6 +63,8 @@ CUresult kernel_work(CUfunction handle, CUcontext context, const unsigned dimens
     memcpy(made->launch.grid, dimensions, 12);
     memcpy(made->launch.block, dimensions + 3, 12);
     made->launch.shared = shared;
+    made->launch.race = setting("STANDIN_RACE");
+    made->full = setting("STANDIN_FULL");
     made->launch.parameters = calloc(1, function->code->parameter_bytes + 1);
     if (!made->launch.parameters) misuse("out of host memory");
     result = gather(function->code, params, extra, made->launch.parameters);

@@ -25,6 +25,8 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
         pthread_mutex_unlock(&lock);  \
     } while (0)
 
+static const unsigned ALL_DEVICES = ~0u;
+
 static uintptr_t round_up(uintptr_t value, uintptr_t step) { return (value + step - 1) / step * step; }
 
 /* ---- The table of ranges ---- */
@@ -61,6 +63,13 @@ bool known_memory(uintptr_t address, size_t bytes) {
     struct range range;
     for (uintptr_t end = address + bytes; address < end; address = range.base + range.bytes)
         if (!find_range(address, &range) || !range.accessible) return false;
+    return true;
+}
+
+bool readable_memory(uintptr_t address, size_t bytes, CUdevice device) {
+    struct range range;
+    for (uintptr_t end = address + bytes; address < end; address = range.base + range.bytes)
+        if (!find_range(address, &range) || !(range.readers & 1u << device)) return false;
     return true;
 }
 
@@ -153,7 +162,8 @@ CUdeviceptr allocate(size_t bytes, enum memory_kind kind, CUcontext context) {
     address = take(arena_of(kind), round_up(bytes, STEP));
     if (address)
         add_range((struct range){.base = address, .bytes = bytes, .kind = kind, .device = context->device,
-                                 .context = context, .accessible = true});
+                                 .context = context, .accessible = true,
+                                 .readers = kind == MEMORY_MANAGED ? ALL_DEVICES : 1u << context->device});
     pthread_mutex_unlock(&lock);
     return address;
 }
@@ -323,7 +333,9 @@ static CUresult allocate_async(CUdeviceptr *address, size_t bytes, CUmemoryPool 
     if (!address || !bytes) return CUDA_ERROR_INVALID_VALUE;
     *address = allocate(bytes, MEMORY_POOL, context);
     if (!*address) return CUDA_ERROR_OUT_OF_MEMORY;
-    LOCKED(range_at(*address)->pool = pool ? pool : current_pools[context->device]);
+    /* The memory is on the pool's device; to others it must be opened (cuMemPoolSetAccess is not done). */
+    LOCKED(struct range *range = range_at(*address); range->pool = pool ? pool : current_pools[context->device];
+           if (range->pool) { range->device = range->pool->device; range->readers = 1u << range->device; });
     return submit(stream, new_work(sizeof(struct empty_work), CU_GRAPH_NODE_TYPE_EMPTY, run_nothing, NULL));
 }
 
@@ -364,7 +376,7 @@ static CUresult allocate_host(void **pointer, size_t bytes, unsigned flags) {
     void *mapped = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (mapped == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
     LOCKED(add_range((struct range){.base = (uintptr_t)mapped, .bytes = bytes, .kind = MEMORY_HOST, .device = context->device,
-                                    .context = context, .flags = flags, .accessible = true}));
+                                    .context = context, .flags = flags, .accessible = true, .readers = ALL_DEVICES}));
     *pointer = mapped;
     return CUDA_SUCCESS;
 }
@@ -425,7 +437,7 @@ CUresult cuMemHostRegister_v2(void *pointer, size_t bytes, unsigned flags) {
             result = CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
     if (result == CUDA_SUCCESS)
         add_range((struct range){.base = base, .bytes = bytes, .kind = MEMORY_REGISTERED, .device = context->device,
-                                 .context = context, .flags = flags, .accessible = true});
+                                 .context = context, .flags = flags, .accessible = true, .readers = ALL_DEVICES});
     pthread_mutex_unlock(&lock);
     return result;
 }
@@ -636,8 +648,13 @@ CUresult cuMemSetAccess(CUdeviceptr address, size_t bytes, const CUmemAccessDesc
     bool writable = count && access[count - 1].flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
     for (size_t i = 0; i < range_count; i++) {
         if (ranges[i].kind != MEMORY_MAPPED || ranges[i].base < address || ranges[i].base + ranges[i].bytes > address + bytes) continue;
-        mprotect((void *)ranges[i].base, ranges[i].bytes, writable ? PROT_READ | PROT_WRITE : PROT_NONE);
-        ranges[i].accessible = writable;
+        for (size_t k = 0; k < count; k++) {
+            if (access[k].location.type != CU_MEM_LOCATION_TYPE_DEVICE || !valid_device(access[k].location.id)) continue;
+            unsigned bit = 1u << access[k].location.id;
+            ranges[i].readers = access[k].flags ? ranges[i].readers | bit : ranges[i].readers & ~bit;
+        }
+        ranges[i].accessible = writable || ranges[i].readers;
+        mprotect((void *)ranges[i].base, ranges[i].bytes, ranges[i].accessible ? PROT_READ | PROT_WRITE : PROT_NONE);
         result = CUDA_SUCCESS;
     }
     pthread_mutex_unlock(&lock);
@@ -687,6 +704,11 @@ static CUresult pointer_attribute(void *data, CUpointer_attribute attribute, con
     case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE: *(size_t *)data = range->bytes; break;
     case CU_POINTER_ATTRIBUTE_MAPPED: *(unsigned *)data = range->accessible; break;
+    case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS: {
+        CONTEXT(context);
+        *(int *)data = range->readers & 1u << context->device ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : 0;
+        break;
+    }
     case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE: *(CUmemoryPool *)data = range->pool; break;
     default: return CUDA_ERROR_INVALID_VALUE;
     }
@@ -710,6 +732,7 @@ CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribute *attributes,
         case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
         case CU_POINTER_ATTRIBUTE_IS_MANAGED:
         case CU_POINTER_ATTRIBUTE_MAPPED:
+        case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
         case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE: *(unsigned *)data[i] = 0; break;
         case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: *(int *)data[i] = -2; break;
         default: *(uint64_t *)data[i] = 0;

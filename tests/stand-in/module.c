@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "standin.h"
@@ -33,6 +32,7 @@ struct CUmod_st {
     CUlibrary library;
     struct image image;
     struct CUfunc_st *functions;
+    CUmodule next; /* Of all that were ever loaded. */
 };
 
 struct CUkern_st { enum tag tag; CUlibrary library; size_t index; int attributes[FUNCTION_ATTRIBUTES]; bool set[FUNCTION_ATTRIBUTES]; };
@@ -298,13 +298,35 @@ static const int DEFAULT_ATTRIBUTES[FUNCTION_ATTRIBUTES] = {
     [CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT] = -1,
 };
 
+/* Handles stay readable and lose their tags, so that a late use is noticed. With STANDIN_REUSE the
+ * next module gets the function handles of the last one that was unloaded. */
+enum { REUSED = 64 };
+static CUmodule modules;
+static struct CUfunc_st *unused;
+static pthread_mutex_t handles_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static struct CUfunc_st *function_handles(size_t count) {
+    struct CUfunc_st *handles;
+    pthread_mutex_lock(&handles_lock);
+    handles = count <= REUSED ? unused : NULL;
+    if (handles) unused = NULL;
+    pthread_mutex_unlock(&handles_lock);
+    if (handles) memset(handles, 0, REUSED * sizeof *handles);
+    else handles = calloc(count < REUSED ? REUSED : count, sizeof *handles);
+    if (!handles) misuse("out of host memory");
+    return handles;
+}
+
 static CUmodule new_module(CUcontext context, const char *text, CUlibrary library) {
     CUmodule module = tagged(sizeof *module, TAG_MODULE);
     module->context = context;
     module->library = library;
     module->image = parse(text);
-    module->functions = calloc(module->image.code_count + 1, sizeof *module->functions);
-    if (!module->functions) misuse("out of host memory");
+    module->functions = function_handles(module->image.code_count);
+    pthread_mutex_lock(&handles_lock);
+    module->next = modules;
+    modules = module;
+    pthread_mutex_unlock(&handles_lock);
     for (size_t i = 0; i < module->image.code_count; i++) {
         module->functions[i].tag = TAG_FUNCTION;
         module->functions[i].code = &module->image.codes[i];
@@ -315,12 +337,17 @@ static CUmodule new_module(CUcontext context, const char *text, CUlibrary librar
     return module;
 }
 
-/* Handles stay readable and lose their tags, so that a late use is noticed. */
 static void unload(CUmodule module) {
     for (size_t i = 0; i < module->image.variable_count; i++)
         release(module->image.variables[i].address, MEMORY_GLOBAL, MEMORY_GLOBAL);
     for (size_t i = 0; i < module->image.code_count; i++) module->functions[i].tag = 0;
     module->tag = 0;
+    if (setting("STANDIN_REUSE") && module->image.code_count <= REUSED) unused = module->functions;
+}
+
+void unload_modules(CUcontext context) {
+    for (CUmodule module = modules; module; module = module->next)
+        if (module->context == context && module->tag == TAG_MODULE && !module->library) unload(module);
 }
 
 static CUresult load(CUmodule *module, const void *image) {
@@ -342,16 +369,17 @@ CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned count,
     return load(module, image);
 }
 
+enum { FILE_LIMIT = 4 << 20 };
+
 CUresult cuModuleLoad(CUmodule *module, const char *path) {
     ENTER;
     int file = open(path, O_RDONLY | O_CLOEXEC);
-    struct stat about;
     if (file < 0) return CUDA_ERROR_NOT_FOUND;
-    if (fstat(file, &about) < 0) return close(file), CUDA_ERROR_NOT_FOUND;
-    char *image = calloc(1, (size_t)about.st_size + 1);
-    ssize_t got = read(file, image, (size_t)about.st_size);
+    char *image = calloc(1, FILE_LIMIT + 1), *at = image;
+    ssize_t got;
+    while (image && (got = read(file, at, (size_t)(image + FILE_LIMIT - at))) > 0) at += got; /* A pipe comes in pieces. */
     close(file);
-    CUresult result = got == about.st_size ? load(module, image) : CUDA_ERROR_NOT_FOUND;
+    CUresult result = image && at > image ? load(module, image) : CUDA_ERROR_NOT_FOUND;
     free(image);
     return result;
 }

@@ -92,11 +92,14 @@ struct range {
     unsigned flags;
     unsigned long long id;
     bool accessible;
+    unsigned readers; /* The devices that may access it, a bit each. */
 };
 
 bool find_range(uintptr_t address, struct range *found);
 /* Is every byte in memory that the driver knows? */
 bool known_memory(uintptr_t address, size_t bytes);
+/* And may kernels on the device access it? */
+bool readable_memory(uintptr_t address, size_t bytes, CUdevice device);
 bool pinned(const void *pointer);
 CUdeviceptr allocate(size_t bytes, enum memory_kind kind, CUcontext context);
 CUresult release(CUdeviceptr address, enum memory_kind kind, enum memory_kind or_kind);
@@ -159,6 +162,8 @@ struct CUfunc_st {
 CUresult resolve_function(CUfunction handle, CUcontext context, CUfunction *function);
 /* A variable of the module, for the kernels. */
 void *variable(CUmodule module, const char *name);
+/* The modules of a context end with it. */
+void unload_modules(CUcontext context);
 
 /* ---- kernels.c and launch.c ---- */
 
@@ -167,6 +172,7 @@ struct launch {
     unsigned grid[3], block[3], shared;
     unsigned char *parameters;
     CUcontext context;
+    bool race; /* STANDIN_RACE. */
 };
 kernel_body find_body(const char *name);
 CUresult kernel_work(CUfunction handle, CUcontext context, const unsigned dimensions[6], unsigned shared, void **params,

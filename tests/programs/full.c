@@ -1,0 +1,34 @@
+/* cc: -lcuda */
+/* A kernel that runs until the host acts. Other launches are made meanwhile; with STANDIN_FULL they
+ * have to wait for it. */
+#include "common.h"
+
+int main(void) {
+    start();
+    CUmodule module = load_kernels();
+    CUfunction saxpy = kernel(module, "saxpy"), fill = kernel(module, "fill");
+    CUstream endless, launching, acting;
+    CHECK(cuStreamCreate(&endless, CU_STREAM_NON_BLOCKING));
+    CHECK(cuStreamCreate(&launching, CU_STREAM_NON_BLOCKING));
+    CHECK(cuStreamCreate(&acting, CU_STREAM_NON_BLOCKING));
+    CUdeviceptr flag, memory;
+    CHECK(cuMemAlloc_v2(&flag, sizeof(unsigned)));
+    CHECK(cuMemAlloc_v2(&memory, 1 << 20));
+    CHECK(cuMemsetD8_v2(flag, 0, sizeof(unsigned)));
+    CHECK(cuMemsetD8_v2(memory, 0, 1 << 20));
+    void *spinning[] = {&flag};
+    CHECK(cuLaunchKernel(kernel(module, "spin"), 1, 1, 1, 1, 1, 1, 0, endless, spinning, NULL));
+    CHECK(launch_saxpy(saxpy, launching, memory, memory, 1, 256));
+    unsigned value = 3, one = 1;
+    int n = 256;
+    void *filling[] = {&memory, &value, &n};
+    CHECK(cuLaunchKernel(fill, 2, 1, 1, 128, 1, 1, 0, launching, filling, NULL));
+    printf("the kernel runs: %d\n", cuStreamQuery(endless));
+    CHECK(cuMemcpyHtoDAsync_v2(flag, &one, sizeof one, acting));
+    CHECK(cuCtxSynchronize());
+    CHECK(launch_saxpy(saxpy, launching, memory, memory, 0, 256));
+    CHECK(cuCtxSynchronize());
+    CHECK(cuMemcpyDtoH_v2(&value, memory, sizeof value));
+    printf("done: %u\n", value);
+    return 0;
+}

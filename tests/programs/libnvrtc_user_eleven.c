@@ -1,0 +1,3 @@
+/* cc: -lnvrtc_eleven */
+#define COMPILE compile
+#include "nvrtc_user.h"

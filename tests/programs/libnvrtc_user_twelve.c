@@ -1,0 +1,3 @@
+/* cc: -lnvrtc_twelve */
+#define COMPILE compile
+#include "nvrtc_user.h"
