@@ -19,23 +19,25 @@ fn with_copies(folder: &Path, program: Program) -> Program {
     program.env("LD_LIBRARY_PATH", path)
 }
 
+fn same_copies(mode: &str) {
+    let bare = Bed::new();
+    let expected = with_copies(bare.path(), bare.bare("two_compilers"))
+        .args(&[mode])
+        .run();
+    assert!(
+        expected.stdout.contains("libnvrtc_user_twelve.so: 1"),
+        "{expected}"
+    );
+    let bed = Bed::new();
+    let run = with_copies(bed.path(), bed.recorded("two_compilers"))
+        .args(&[mode])
+        .run();
+    assert_eq!(run.stdout, expected.stdout, "{mode}");
+    assert_eq!((run.end, run.stderr.as_str()), (End::Exit(0), ""), "{mode}");
+}
+
 /// Each library gets the copy that it is linked to.
 #[test]
 fn every_caller_gets_its_own_copy_of_the_compiler() {
-    for mode in ["local"] {
-        let bare = Bed::new();
-        let expected = with_copies(bare.path(), bare.bare("two_compilers"))
-            .args(&[mode])
-            .run();
-        assert!(
-            expected.stdout.contains("libnvrtc_user_twelve.so: 1"),
-            "{expected}"
-        );
-        let bed = Bed::new();
-        let run = with_copies(bed.path(), bed.recorded("two_compilers"))
-            .args(&[mode])
-            .run();
-        assert_eq!(run.stdout, expected.stdout, "{mode}");
-        assert_eq!((run.end, run.stderr.as_str()), (End::Exit(0), ""), "{mode}");
-    }
+    same_copies("local");
 }
