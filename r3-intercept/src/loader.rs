@@ -325,7 +325,7 @@ pub fn bind(index: usize) -> *mut c_void {
 /// NVRTC's function of hook `index` for whoever calls the hook.
 ///
 /// Several copies of NVRTC can be loaded, and a program that is linked to one must get that one. So the
-/// function is looked up from the object that makes the call, in the libraries that it is linked to.
+/// function is looked up for the object that makes the call.
 /// Whoever is linked to none has got the hook by `dlsym`, which hands it out for one copy only.
 pub fn nvrtc_function(index: usize) -> *mut c_void {
     static BY_CALLER: Mutex<Vec<(usize, usize, usize)>> = Mutex::new(Vec::new());
@@ -347,26 +347,21 @@ pub fn nvrtc_function(index: usize) -> *mut c_void {
     found
 }
 
-/// `hook`'s function in the libraries that `caller` is linked to; null when there is none.
+/// `hook`'s function as the dynamic linker would give it to `caller` without this library: from the
+/// global scope, else from the libraries that `caller` is linked to; null when there is none.
 fn linked_function(caller: &elf::Object, hook: &hooks::Hook) -> *mut c_void {
-    let path = (!caller.is_main_program).then_some(caller.path.as_str());
-    let opened = match path {
-        // SAFETY: RTLD_NOLOAD runs no initialiser.
-        Some(path) => unsafe { Library::open(Some(path), RTLD_LAZY | libc::RTLD_NOLOAD) },
-        None => Ok(Library::this()),
-    };
-    let Ok(library) = opened else {
-        return null_mut();
-    };
-    let handle = library.into_raw();
-    // SAFETY: a valid handle and a C string.
-    let found = unsafe { real_dlsym(handle, hook.name().as_ptr()) };
-    if found == hook.address() {
-        // A look-up from the main program meets our export first; behind it is what it is linked to.
-        // SAFETY: a C string.
-        return unsafe { real_dlsym(libc::RTLD_NEXT, hook.name().as_ptr()) };
+    // SAFETY: a C string.
+    let global = unsafe { real_dlsym(libc::RTLD_NEXT, hook.name().as_ptr()) };
+    if !global.is_null() || caller.is_main_program {
+        return global;
     }
-    found
+    // SAFETY: RTLD_NOLOAD runs no initialiser.
+    let opened = unsafe { Library::open(Some(&caller.path), RTLD_LAZY | libc::RTLD_NOLOAD) };
+    match opened {
+        // SAFETY: a valid handle and a C string.
+        Ok(library) => unsafe { real_dlsym(library.into_raw(), hook.name().as_ptr()) },
+        Err(_) => null_mut(),
+    }
 }
 
 /// Replaces what `cuGetProcAddress` returned by the hook for that address.
