@@ -41,3 +41,10 @@ fn same_copies(mode: &str) {
 fn every_caller_gets_its_own_copy_of_the_compiler() {
     same_copies("local");
 }
+
+/// But for a copy that is open to all, which the dynamic linker prefers.
+#[test]
+fn a_copy_that_is_open_to_all_is_everybodys() {
+    same_copies("global");
+    same_copies("first");
+}
