@@ -117,7 +117,10 @@ pub unsafe fn content_of(pointer: *const c_void) -> *const c_void {
     if pointer.is_null() {
         return pointer;
     }
-    let memory = Memory { start: pointer.cast(), limit: usize::MAX };
+    let memory = Memory {
+        start: pointer.cast(),
+        limit: usize::MAX,
+    };
     // SAFETY: passed on to the caller.
     if u32::from_le_bytes(unsafe { memory.head() }) != WRAPPER_MAGIC {
         return pointer;
