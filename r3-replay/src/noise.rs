@@ -45,7 +45,7 @@ pub struct BufferNoise {
     pub element: ElementType,
     /// The type was guessed from the values that differ.
     pub guessed: bool,
-    /// Elements that differed between runs, counted in each run.
+    /// Elements that differed from the first run in some run, each counted once.
     pub elements: u64,
     /// Largest absolute difference from the first run.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -179,6 +179,11 @@ fn one_run<'l, 'a: 'l>(
             let sizes = spread.sizes.entry((buffer, *element)).or_default();
             sizes.add(one, other, *element);
         }
+        let varied = spread.varied.entry((buffer, chunk)).or_default();
+        varied.resize(one.len().max(varied.len()), false);
+        for ((mark, a), b) in varied.iter_mut().zip(one).zip(other) {
+            *mark |= a != b;
+        }
     }
     Ok(restored)
 }
@@ -208,6 +213,8 @@ struct Spread {
     differs: BTreeSet<usize>,
     tallies: BTreeMap<usize, HashMap<ElementType, Tally>>,
     sizes: HashMap<(usize, ElementType), Sizes>,
+    /// By buffer and chunk: which bytes were not the same in some run.
+    varied: BTreeMap<(usize, u64), Vec<bool>>,
 }
 
 /// Differences told apart by whether they look like rounding.
@@ -241,6 +248,15 @@ impl Sizes {
 }
 
 impl Spread {
+    /// Elements of a buffer that varied. Chunks hold whole elements.
+    fn elements(&self, buffer: usize, element: ElementType) -> u64 {
+        self.varied
+            .range((buffer, 0)..=(buffer, u64::MAX))
+            .flat_map(|(_, bytes)| bytes.chunks(element.size()))
+            .filter(|bytes| bytes.contains(&true))
+            .count() as u64
+    }
+
     fn report(
         &mut self,
         restored: &Restored<'_>,
@@ -291,7 +307,7 @@ impl Spread {
                 len: buffer.region.range.len(),
                 element,
                 guessed,
-                elements: tally.out,
+                elements: self.elements(index, element),
                 absolute: tally.largest_absolute,
                 relative: tally.largest_relative,
                 ulp: tally.largest_ulp,
@@ -407,6 +423,7 @@ mod tests {
             (buffer.element, buffer.guessed, buffer.ulp),
             (ElementType::F32, true, Some(1))
         );
+        assert_eq!(buffer.elements, 1, "once, however many runs show it");
         let mut tolerances = Tolerances::exact();
         for rule in tolerance_file(&[noise]).buffers {
             tolerances.add(rule).unwrap();

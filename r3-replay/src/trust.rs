@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// Why the result of a replay should not be taken at its word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "kebab-case")]
 pub enum Caveat {
     /// The launch changed nothing that was saved.
     Vacuous,
@@ -87,6 +87,13 @@ mod tests {
             caveats(&crate::testing::empty_launch(), None),
             [Caveat::Vacuous]
         );
+    }
+
+    #[test]
+    fn json_and_tables_spell_caveats_alike() {
+        for caveat in [Caveat::Vacuous, Caveat::DeviceLaunch, Caveat::MultiDevice] {
+            assert_eq!(serde_json::to_value(caveat).unwrap(), caveat.word());
+        }
     }
 
     #[test]

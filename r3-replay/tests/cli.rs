@@ -216,6 +216,25 @@ fn trim_and_merge_make_archives_that_are_sound() {
 }
 
 #[test]
+fn info_counts_what_a_trimmed_archive_has() {
+    let folder = sample();
+    output(
+        folder.path(),
+        &["trim", "sample.r3", "--launch", "2", "--out", "one.r3"],
+    );
+    let info = json(folder.path(), &["info", "one.r3", "--json"]);
+    let kernel = &info["kernels"][0];
+    assert_eq!(kernel["recorded"], 1);
+    let shapes: Vec<u64> = kernel["shapes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|shape| shape["recorded"].as_u64().unwrap())
+        .collect();
+    assert_eq!(shapes, [1, 0]);
+}
+
+#[test]
 fn fsck_finds_a_flipped_bit() {
     let folder = sample();
     let path = folder.path().join("sample.r3");
@@ -254,11 +273,13 @@ fn convert_writes_one_record_a_line() {
             "module",
             "kernel",
             "kernel",
+            "kernel",
             "allocation",
             "allocation",
             "launch",
             "launch",
             "launch",
+            "kernel_stats",
             "kernel_stats",
             "process_stats"
         ]

@@ -69,8 +69,8 @@ pub fn run(args: &Args, out: &mut Output) -> Result<u8, Failure> {
 }
 
 fn head(report: &Launch, out: &mut Output) -> Result<(), Failure> {
-    out.line(format!("launch {}: {}", report.id, report.kernel))?;
-    if report.mangled != report.kernel {
+    out.line(format!("launch {}: {}", report.id, report.name))?;
+    if report.mangled != report.name {
         out.line(format!("  name        {}", report.mangled))?;
     }
     out.line(format!("  code        {}", report.code))?;

@@ -302,6 +302,8 @@ fn kernel(
         .is_some_and(|module| module.source.is_some());
     let code = match (record.module, image) {
         (_, Some(image)) => spell_forms(&image.code_forms()),
+        // A kernel that is only counted has no module in its record.
+        (None, _) if recorded == 0 => "not in the archive".to_owned(),
         (None, _) => "none: the load of its module was not seen".to_owned(),
         (Some(_), None) => "not in the archive".to_owned(),
     };
@@ -335,32 +337,34 @@ fn kernel(
 }
 
 fn shapes(stats: Option<&KernelStatsRecord>, launches: Option<&FromLaunches>) -> Vec<Shape> {
-    let mut shapes: Vec<Shape> = match (stats, launches) {
-        (Some(stats), _) => stats
-            .shapes
-            .iter()
-            .map(|shape| Shape {
+    // What was captured is not what is here, once the archive was trimmed; and of a program that
+    // was killed, counts may be missing.
+    let mut here = launches.map(|l| l.shapes.clone()).unwrap_or_default();
+    let mut shapes: Vec<Shape> = stats
+        .iter()
+        .flat_map(|stats| &stats.shapes)
+        .map(|shape| {
+            let key = (shape.grid, shape.block, shape.dynamic_shared);
+            let recorded = here.remove(&key).unwrap_or(0);
+            Shape {
                 grid: shape.grid,
                 block: shape.block,
                 dynamic_shared: shape.dynamic_shared,
-                seen: shape.launches,
-                recorded: shape.captured,
-            })
-            .collect(),
-        // Of a program that was killed, counts may be missing.
-        (None, Some(launches)) => launches
-            .shapes
-            .iter()
-            .map(|(&(grid, block, dynamic_shared), &count)| Shape {
+                seen: shape.launches.max(recorded),
+                recorded,
+            }
+        })
+        .collect();
+    shapes.extend(
+        here.into_iter()
+            .map(|((grid, block, dynamic_shared), count)| Shape {
                 grid,
                 block,
                 dynamic_shared,
                 seen: count,
                 recorded: count,
-            })
-            .collect(),
-        (None, None) => Vec::new(),
-    };
+            }),
+    );
     shapes.sort_by_key(|shape| (std::cmp::Reverse(shape.seen), shape.grid, shape.block));
     shapes
 }

@@ -2,7 +2,7 @@
 
 use r3_archive::Archive;
 use r3_archive::model::{
-    AllocationKind, KernelRecord, LaunchId, LaunchRecord, LayoutSource, RegionOwner,
+    AllocationKind, KernelId, KernelRecord, LaunchId, LaunchRecord, LayoutSource, RegionOwner,
 };
 use r3_image::Image;
 use serde::Serialize;
@@ -20,9 +20,11 @@ pub struct Launch {
     pub version: u32,
     /// Number.
     pub id: LaunchId,
-    /// Kernel, readable.
-    pub kernel: String,
-    /// Kernel as in the code.
+    /// Kernel.
+    pub kernel: KernelId,
+    /// The kernel's readable name.
+    pub name: String,
+    /// The kernel's name as in the code.
     pub mangled: String,
     /// Code forms of its image, for people.
     pub code: String,
@@ -127,7 +129,8 @@ pub fn show(archive: &Archive, launch: &LaunchRecord) -> Launch {
     Launch {
         version: REPORT_VERSION,
         id: launch.id,
-        kernel: kernel.map_or_else(
+        kernel: launch.kernel,
+        name: kernel.map_or_else(
             || format!("kernel {}", launch.kernel),
             |kernel| readable(&kernel.name),
         ),

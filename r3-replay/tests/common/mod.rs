@@ -121,9 +121,17 @@ fn code(writer: &ArchiveWriter) {
         name: "scale".to_owned(),
         params: vec![param(0, 8)],
         layout: LayoutSource::Ptx,
-        ..saxpy
+        ..saxpy.clone()
     };
     writer.append(&scale).unwrap();
+    let only_counted = KernelRecord {
+        id: KernelId(3),
+        module: None,
+        name: "only_counted".to_owned(),
+        params: Vec::new(),
+        ..saxpy
+    };
+    writer.append(&only_counted).unwrap();
 }
 
 fn memory(writer: &ArchiveWriter) {
@@ -242,6 +250,12 @@ fn statistics(writer: &ArchiveWriter) {
         }],
     };
     writer.append(&stats).unwrap();
+    let only_counted = KernelStatsRecord {
+        kernel: KernelId(3),
+        shapes: vec![shape([1, 1, 1], 2, 0)],
+        skipped: Vec::new(),
+    };
+    writer.append(&only_counted).unwrap();
     let process = ProcessStatsRecord {
         launches: 60,
         captured: 3,
