@@ -5,8 +5,9 @@
 //! the last one holds.
 
 use std::collections::HashSet;
+use std::ffi::OsStr;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -27,8 +28,8 @@ const EXIT_LIMIT: Duration = Duration::from_secs(120);
 pub struct Session {
     pub writer: ArchiveWriter,
     written: Mutex<Written>,
-    /// No more launches are recorded: budget, count or a write error.
-    full: AtomicBool,
+    /// Why no more launches can be recorded: the budget, or a write error.
+    full: OnceLock<&'static str>,
     pub captured: AtomicU64,
     pub snapshot_bytes: AtomicU64,
 }
@@ -109,7 +110,7 @@ fn open() -> Option<Session> {
     let session = Session {
         writer,
         written: Mutex::default(),
-        full: AtomicBool::new(false),
+        full: OnceLock::new(),
         captured: AtomicU64::new(0),
         snapshot_bytes: AtomicU64::new(0),
     };
@@ -133,22 +134,29 @@ fn for_chunks(budget: u64) -> u64 {
 /// A name that is taken gets a number: an archive is never overwritten.
 fn create(wanted: &Path, options: &WriterOptions) -> Result<ArchiveWriter, WriteError> {
     let mut result = ArchiveWriter::create(wanted, options.clone());
+    let is_other_file = wanted.is_file();
     for number in 2..1000 {
-        if result.is_ok() || !wanted.exists() {
+        if result.is_ok() || !is_other_file {
             break;
         }
-        let stem = wanted
-            .file_stem()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned();
-        let suffix = wanted
-            .extension()
-            .map(|e| format!(".{}", e.to_string_lossy()));
+        let part = |part: Option<&OsStr>| part.unwrap_or_default().to_string_lossy().into_owned();
+        let stem = part(wanted.file_stem());
+        let suffix = wanted.extension().map(|e| format!(".{}", part(Some(e))));
         let name = format!("{stem}-{number}{}", suffix.unwrap_or_default());
         let path = wanted.with_file_name(name);
         if !path.exists() {
             result = ArchiveWriter::create(&path, options.clone());
+            if result.is_ok() {
+                // A process that replaces itself by another program keeps its number, and is no surprise.
+                let replaced_itself = stem.contains(&std::process::id().to_string());
+                let say = if replaced_itself {
+                    log::info
+                } else {
+                    log::warn
+                };
+                let (wanted, path) = (wanted.display(), path.display());
+                say(format_args!("{wanted} exists; recording to {path}"));
+            }
         }
     }
     result
@@ -188,8 +196,8 @@ pub fn unix_ns() -> u64 {
 impl Session {
     /// Whether another launch may be recorded; the reason when not.
     pub fn has_room(&self) -> Result<(), &'static str> {
-        if self.full.load(Ordering::Relaxed) {
-            return Err("the archive could not be written any more");
+        if let Some(reason) = self.full.get() {
+            return Err(reason);
         }
         let options = process::settings().map(|s| &s.options);
         let (max, budget) = options.map_or((0, 0), |o| (o.max_launches, o.budget));
@@ -197,14 +205,32 @@ impl Session {
             return Err("R3_MAX launches are recorded");
         }
         if self.writer.stored_bytes() >= for_chunks(budget) {
-            return Err("R3_BUDGET bytes are used");
+            return Err(self.used_up());
         }
         Ok(())
     }
 
+    /// The budget is used up: said once.
+    fn used_up(&self) -> &'static str {
+        const REASON: &str = "R3_BUDGET is used up";
+        if self.full.set(REASON).is_ok() {
+            log::warn(format_args!(
+                "{REASON}; no more launches are recorded, the program runs on"
+            ));
+            message(REASON.to_owned());
+        }
+        REASON
+    }
+
     /// The archive cannot take more. What is in it stays.
     pub fn fail(&self, error: &WriteError) {
-        if !self.full.swap(true, Ordering::Relaxed) {
+        if matches!(error, WriteError::Budget { .. }) {
+            self.used_up();
+        } else if self
+            .full
+            .set("the archive could not be written any more")
+            .is_ok()
+        {
             log::warn(format_args!(
                 "{error}; no more launches are recorded, what was recorded is kept, the program \
                  runs on"

@@ -122,7 +122,8 @@ pub static OPTIONS: &[OptionSpec] = &[
         default: "8G",
         help: "Size of the archive file, at most",
         details: "Bytes, with an optional binary suffix K, M, G or T; or `unlimited`. A launch that does not fit is \
-                  left out.",
+                  left out. Memory and code may use seven eighths; launch records and the index use the rest, \
+                  and can exceed a budget of a few dozen kilobytes.",
         repeatable: false,
         read: |options, value| {
             options.budget = size_or_unlimited(text(value)?)?;
