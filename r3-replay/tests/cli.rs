@@ -502,6 +502,50 @@ mod capture {
     }
 
     #[test]
+    fn a_mistyped_option_is_not_taken_for_the_program() {
+        let folder = tempfile::tempdir().unwrap();
+        library(folder.path());
+        let refused = |arguments: &[&str]| {
+            let (code, said, complaints) = run(folder.path(), arguments);
+            assert_eq!((code, said.as_str()), (2, ""));
+            complaints
+        };
+        assert_eq!(
+            refused(&["--kernels", "x", "--", "echo"]),
+            "r3-replay: unknown option --kernels; did you mean --kernel?\n"
+        );
+        assert!(refused(&["--kernels=x", "echo"]).contains("did you mean --kernel?"));
+        assert_eq!(
+            refused(&["--frob", "--", "echo"]),
+            "r3-replay: unknown option --frob; `r3-replay capture --help` lists the options\n"
+        );
+    }
+
+    #[test]
+    fn where_the_archive_cannot_go_is_told_before_the_program_starts() {
+        let folder = tempfile::tempdir().unwrap();
+        library(folder.path());
+        std::fs::write(folder.path().join("k.r3"), "").unwrap();
+        for (out, wanted) in [
+            (
+                "none/k.r3",
+                "the folder none for the archive does not exist",
+            ),
+            ("none/", "the folder none for the archive does not exist"),
+            (
+                "k.r3",
+                "k.r3 exists already: the archive gets a numbered name",
+            ),
+        ] {
+            let (code, said, complaints) = run(folder.path(), &["--out", out, "--", "echo", "ran"]);
+            assert_eq!((code, said.as_str()), (0, "ran\n"));
+            assert!(complaints.contains(wanted), "{complaints}");
+        }
+        let (_, _, complaints) = run(folder.path(), &["--out", "new.r3", "--", "true"]);
+        assert_eq!(complaints, "");
+    }
+
+    #[test]
     fn missing_programs_and_libraries_are_named() {
         let folder = tempfile::tempdir().unwrap();
         let (code, _, complaints) = run(folder.path(), &["true"]);

@@ -56,6 +56,37 @@ pub enum Obstacle {
     NoProgram(PathBuf),
 }
 
+/// Why an archive cannot go where it should.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OutputWarning {
+    /// The folder is not there; it is not made.
+    #[error("nothing will be recorded: the folder {} for the archive does not exist", .0.display())]
+    NoFolder(PathBuf),
+    /// The folder cannot be written to.
+    #[error("nothing will be recorded: the folder {} for the archive is not writable", .0.display())]
+    NotWritable(PathBuf),
+    /// Archives are never overwritten.
+    #[error("{} exists already: the archive gets a numbered name beside it", .0.display())]
+    Exists(PathBuf),
+}
+
+/// What stands in the way of an archive at `path`.
+pub fn output(path: &Path) -> Option<OutputWarning> {
+    let folder = match path.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    };
+    if !folder.is_dir() {
+        return Some(OutputWarning::NoFolder(folder.to_owned()));
+    }
+    if !accessible(folder, libc::W_OK | libc::X_OK) {
+        return Some(OutputWarning::NotWritable(folder.to_owned()));
+    }
+    path.symlink_metadata()
+        .is_ok()
+        .then(|| OutputWarning::Exists(path.to_owned()))
+}
+
 /// A program that cannot be found.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}: no such program", .0.display())]
@@ -79,11 +110,15 @@ pub fn find(program: &OsStr, path: Option<&OsStr>) -> Result<PathBuf, NotFound> 
 }
 
 fn executable(path: &Path) -> bool {
+    accessible(path, libc::X_OK)
+}
+
+fn accessible(path: &Path, how: libc::c_int) -> bool {
     let Ok(path) = CString::new(path.as_os_str().as_bytes()) else {
         return false;
     };
     // SAFETY: the string is terminated.
-    unsafe { libc::access(path.as_ptr(), libc::X_OK) == 0 }
+    unsafe { libc::access(path.as_ptr(), how) == 0 }
 }
 
 /// What stands in the way of preloading `library` into `program`; `None` when nothing is known to.

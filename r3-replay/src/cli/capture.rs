@@ -2,11 +2,13 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use clap::{Arg, ArgAction, ArgMatches, FromArgMatches};
-use r3_options::{LAUNCHER_OPTIONS, OPTIONS, OptionError, OptionSpec, Options};
+use r3_options::{
+    LAUNCHER_OPTIONS, OPTIONS, OptionError, OptionSpec, Options, ProcessFacts, rank_from_env,
+};
 
 use super::output::complain;
 use super::{FAILED, Failure};
@@ -88,6 +90,10 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
     let Some((program, arguments)) = args.program.split_first() else {
         return Err(Failure::Message("no program was given".to_owned()));
     };
+    // Words behind the first one are the program's; a first one with a dash is a mistyped option.
+    if let Some(option) = program.to_str().filter(|word| word.starts_with('-')) {
+        return Err(Failure::Message(unknown(option)));
+    }
     let given = &args.options.0;
     Options::from_arguments(given.iter().cloned()).map_err(failure)?;
     let mut environment: Vec<(OsString, OsString)> = std::env::vars_os()
@@ -99,7 +105,7 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
             .map(|(spec, value)| (spec.env.into(), value.clone())),
     );
     // Variables that were set before may be wrong, too.
-    Options::from_env(environment.iter().cloned()).map_err(failure)?;
+    let options = Options::from_env(environment.iter().cloned()).map_err(failure)?;
     let value = |name: &str| {
         environment
             .iter()
@@ -116,6 +122,9 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
     if let Some(obstacle) = preflight::obstacle(&path, &library) {
         complain(&format!("nothing will be recorded: {obstacle}"));
     }
+    if let Some(warning) = preflight::output(&out_path(&options, &path, &value)) {
+        complain(&warning.to_string());
+    }
     let preload = library::preload(value("LD_PRELOAD"), &library);
     let error = Command::new(&path)
         .arg0(program)
@@ -126,6 +135,55 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
         .exec();
     complain(&format!("cannot start {}: {error}", path.display()));
     Ok(FAILED)
+}
+
+/// The message for a word that is no option.
+fn unknown(word: &str) -> String {
+    let name = word.split('=').next().unwrap_or(word);
+    let variable = format!(
+        "R3_{}",
+        name.trim_start_matches('-')
+            .to_ascii_uppercase()
+            .replace('-', "_")
+    );
+    // The table knows the names that are near.
+    let nearest = match Options::from_env([(variable.into(), "x".into())]) {
+        Err(errors) => errors.into_iter().find_map(|error| match error {
+            OptionError::Unknown { nearest, .. } => nearest,
+            _ => None,
+        }),
+        Ok(_) => None,
+    };
+    let long = nearest.and_then(|env| {
+        OPTIONS
+            .iter()
+            .chain(LAUNCHER_OPTIONS)
+            .find(|spec| spec.env == env)
+    });
+    match long {
+        Some(spec) => format!("unknown option {name}; did you mean --{}?", spec.long),
+        None => {
+            format!("unknown option {name}; `r3-replay capture --help` lists the options")
+        }
+    }
+}
+
+/// Where the archive of the program itself will go. Its children have other numbers.
+fn out_path(
+    options: &Options,
+    program: &Path,
+    value: &impl Fn(&str) -> Option<OsString>,
+) -> PathBuf {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    options.out_path(&ProcessFacts {
+        host: host.trim_end().into(),
+        pid: std::process::id(),
+        rank: rank_from_env(|name| value(name)?.into_string().ok()),
+        exe: program
+            .canonicalize()
+            .unwrap_or_else(|_| program.to_owned())
+            .into(),
+    })
 }
 
 fn failure(errors: Vec<OptionError>) -> Failure {
