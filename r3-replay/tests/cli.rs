@@ -98,9 +98,29 @@ fn ls_selects_by_number_and_by_name() {
     let (code, message) = failure(folder.path(), &["ls", "sample.r3", "--launch", "9"]);
     assert_eq!(code, 2);
     assert!(
+        message.contains("launch 9 is not there: it has 3 from 1 to 3"),
+        "{message}"
+    );
+    let (code, message) = failure(folder.path(), &["ls", "sample.r3", "--kernel", "none"]);
+    assert_eq!(code, 2);
+    assert!(
         message.contains("none of its 3 launches is selected"),
         "{message}"
     );
+    for name in ["ls", "verify", "run", "bench", "noise", "extract", "trim"] {
+        let out = folder.path().join(name);
+        let mut arguments = vec![name, "sample.r3", "--launch", "2,99,2-,50-60"];
+        if ["extract", "trim"].contains(&name) {
+            arguments.extend(["--out", out.to_str().unwrap()]);
+        }
+        let (code, message) = failure(folder.path(), &arguments);
+        assert_eq!(code, 2);
+        assert!(
+            message.contains("launches 99, 50-60 are not there"),
+            "{name}: {message}"
+        );
+        assert!(!out.exists());
+    }
     let (code, message) = failure(folder.path(), &["ls", "sample.r3", "--launch", "x"]);
     assert_eq!(code, 2);
     assert!(message.contains("--launch x cannot be read"), "{message}");
@@ -117,6 +137,12 @@ fn show_decodes_arguments_and_memory() {
     let (code, message) = failure(folder.path(), &["show", "sample.r3", "7"]);
     assert_eq!(code, 2);
     assert!(message.contains("no launch 7"), "{message}");
+    let (code, message) = failure(folder.path(), &["show", "sample.r3", "x"]);
+    assert_eq!(code, 2);
+    assert!(
+        message.contains("expected the number of one launch"),
+        "{message}"
+    );
 }
 
 #[test]
@@ -178,6 +204,57 @@ fn extract_writes_code_source_and_memory() {
     assert!(
         message.contains("no buffer arg9; it has arg1, arg2"),
         "{message}"
+    );
+}
+
+#[test]
+fn extracted_files_are_private_and_whole() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = sample();
+    let path = folder.path().join("sample.r3");
+    let arguments = [
+        "extract",
+        "sample.r3",
+        "--out",
+        "out",
+        "--code",
+        "--memory",
+        "--launch",
+        "3",
+    ];
+    output(folder.path(), &arguments);
+    let out = folder.path().join("out");
+    for name in ["module1.ptx", "launch3-arg0.before.bin"] {
+        let mode = std::fs::metadata(out.join(name)).unwrap().permissions();
+        assert_eq!(mode.mode() & 0o777, 0o600, "{name}");
+    }
+    std::fs::remove_dir_all(&out).unwrap();
+    let mut bytes = std::fs::read(&path).unwrap();
+    // The memory of the first argument, which is too short to be compressed.
+    let memory: Vec<u8> = [1f32, 2.0, 3.0, 4.0]
+        .iter()
+        .flat_map(|value| value.to_le_bytes())
+        .collect();
+    let at = bytes
+        .windows(memory.len())
+        .position(|window| window == memory)
+        .unwrap();
+    bytes[at] ^= 1;
+    std::fs::write(&path, bytes).unwrap();
+    let (code, message) = failure(folder.path(), &arguments);
+    assert_eq!(code, 2);
+    assert!(
+        message.contains("the chunk's checksum is wrong"),
+        "{message}"
+    );
+    let left: Vec<_> = std::fs::read_dir(&out)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
+    assert_eq!(
+        left,
+        ["module1.ptx"],
+        "nothing is left of what was not read"
     );
 }
 
@@ -380,6 +457,12 @@ fn mistakes_in_tolerances_are_told_before_anything_runs() {
     };
     assert!(verify(&["--tolerance", "rel=x"]).contains("`x` is no number"));
     assert!(verify(&["--type", "arg0"]).contains("expected BUFFER=TYPE"));
+    assert!(
+        verify(&["--type", "arg1=f32", "--type", "arg9=f32"]).contains(
+            "--type arg9: no selected launch has a buffer of this name; there are arg0, arg1, arg2"
+        )
+    );
+    assert!(verify(&["--launch", "3", "--type", "arg1=f32"]).contains("there are arg0\n"));
     assert!(verify(&["--type", "arg0=f33"]).contains("`f33` is no element type"));
     assert!(verify(&["--tolerance-file", "none.toml"]).contains("none.toml"));
     assert!(verify(&["--repeat", "0"]).contains("--repeat"));

@@ -9,7 +9,7 @@ use super::ReadError;
 use crate::{
     chunk::ChunkId,
     compress::Decompressors,
-    format::{BLOCK_COMMITTED, BLOCK_RESERVED, BlockHeader, Codec, HEADER_LEN},
+    format::{BLOCK_COMMITTED, BLOCK_RESERVED, BlockHeader, Codec, HEADER_LEN, Kind},
 };
 
 /// What one byte of a zstd frame can become at most: a block of 128 KiB takes four.
@@ -203,7 +203,11 @@ impl Source {
         }
         // A fuzzer cannot guess hashes, so it does without.
         if ChunkId::of(out) != header.hash && !cfg!(fuzzing) {
-            return Err(self.damaged(offset, format!("the {what} does not have its hash")));
+            let whose = match header.kind {
+                Kind::CHUNK | Kind::INDEX => what.to_owned(),
+                _ => format!("{what} record"),
+            };
+            return Err(self.damaged(offset, format!("the {whose}'s checksum is wrong")));
         }
         Ok(())
     }

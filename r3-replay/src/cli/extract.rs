@@ -1,7 +1,5 @@
 //! `extract`: code, source and memory into files.
 
-use std::fs::File;
-use std::io::{BufWriter, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -10,6 +8,7 @@ use r3_archive::{Archive, ReadError};
 use r3_image::{CodeForm, Image, ImageKind};
 
 use super::output::{Output, bytes, complain};
+use super::private_file::PrivateFile;
 use super::run::file_name;
 use super::select::{self, Select};
 use super::{Failure, OK};
@@ -121,9 +120,9 @@ struct Extraction<'e> {
 impl Extraction<'_> {
     fn write(&mut self, name: &str, content: &[u8]) -> Result<(), Failure> {
         let path = self.folder.join(name);
-        std::fs::write(&path, content).map_err(|error| {
-            Failure::Message(format!("cannot write {}: {error}", path.display()))
-        })?;
+        let mut file = PrivateFile::create(&path)?;
+        file.write(content)?;
+        file.finish()?;
         self.out.line(format!(
             "{}: {}",
             path.display(),
@@ -216,18 +215,15 @@ impl Extraction<'_> {
         read: impl Fn(Range<u64>) -> Result<Vec<u8>, ReadError>,
     ) -> Result<(), Failure> {
         let path = self.folder.join(name);
-        let failed = |error: std::io::Error| {
-            Failure::Message(format!("cannot write {}: {error}", path.display()))
-        };
-        let mut file = BufWriter::new(File::create(&path).map_err(failed)?);
+        let mut file = PrivateFile::create(&path)?;
         let mut from = range.start;
         while from < range.end {
             let to = range.end.min(from + PART);
             let part = read(from..to).map_err(Failure::new)?;
-            file.write_all(&part).map_err(failed)?;
+            file.write(&part)?;
             from = to;
         }
-        file.flush().map_err(failed)?;
+        file.finish()?;
         self.out.line(format!(
             "{}: {}",
             path.display(),

@@ -10,6 +10,7 @@ mod info;
 mod ls;
 mod noise;
 mod output;
+mod private_file;
 mod resume;
 mod run;
 mod select;

@@ -58,6 +58,7 @@ pub fn run(args: &Args, out: &mut Output) -> Result<u8, Failure> {
     args.types.add(&mut known, Tolerance::EXACT)?;
     let archive = select::open(&args.file)?;
     let launches = select::launches(&archive, &args.select)?;
+    args.types.check(&archive, &launches)?;
     let mut device = device::open(&args.device)?;
     let name = describe(&*device);
     let mut replayer = device::replayer(&archive, &mut *device, &args.device, &launches)?;

@@ -1,11 +1,10 @@
 //! `run`: launches again, without comparing.
 
-use std::fs::File;
-use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use super::device::{self, DeviceArgs};
 use super::output::{Output, bytes, complain, dims};
+use super::private_file::PrivateFile;
 use super::select::{self, Select};
 use super::verify::describe;
 use super::{FAILED, Failure, OK};
@@ -121,10 +120,7 @@ fn write(
     buffer: &Buffer<'_>,
     path: &Path,
 ) -> Result<(), Failure> {
-    let failed = |error: std::io::Error| {
-        Failure::Message(format!("cannot write {}: {error}", path.display()))
-    };
-    let mut file = BufWriter::new(File::create(path).map_err(failed)?);
+    let mut file = PrivateFile::create(path)?;
     let len = buffer.region.range.len();
     let mut part = Vec::new();
     let mut offset = 0;
@@ -133,10 +129,10 @@ fn write(
         replayer
             .read(restored, buffer, offset, &mut part)
             .map_err(Failure::new)?;
-        file.write_all(&part).map_err(failed)?;
+        file.write(&part)?;
         offset += part.len() as u64;
     }
-    file.flush().map_err(failed)
+    file.finish()
 }
 
 /// A file name without what is special in one.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use r3_archive::Archive;
 use r3_archive::model::{KernelId, LaunchRecord};
-use r3_options::{LaunchRule, OptionSpec, Options, Selection};
+use r3_options::{LaunchRule, NumberSet, OptionSpec, Options, Selection};
 use std::collections::HashMap;
 
 use super::{Failure, output};
@@ -54,7 +54,7 @@ pub fn launches<'a>(
 
 /// Decides by launch number and kernel name.
 pub struct Predicate {
-    numbers: Option<r3_options::NumberSet>,
+    numbers: Option<NumberSet>,
     kernels: HashMap<KernelId, bool>,
 }
 
@@ -76,7 +76,10 @@ impl Predicate {
             Failure::Message(text.join("\n"))
         })?;
         let numbers = match (&select.launch, &options.launches) {
-            (Some(_), LaunchRule::Listed(set)) => Some(set.clone()),
+            (Some(list), LaunchRule::Listed(set)) => {
+                all_there(archive, list, set)?;
+                Some(set.clone())
+            }
             _ => None,
         };
         let selection = Selection::new(&options);
@@ -95,6 +98,55 @@ impl Predicate {
             .is_none_or(|set| set.contains(launch.id.0))
             && self.kernels.get(&launch.kernel).copied().unwrap_or(false)
     }
+}
+
+/// Numbers and ranges that no launch has are mistakes, not empty selections. A range may have
+/// gaps, as archives have.
+fn all_there(archive: &Archive, list: &str, set: &NumberSet) -> Result<(), Failure> {
+    let mut have: Vec<u64> = archive.launch_heads().iter().map(|l| l.id.0).collect();
+    have.sort_unstable();
+    let missing: Vec<&str> = list
+        .split(',')
+        .map(str::trim)
+        .filter(|part| {
+            let number = |text: &str| text.parse::<u64>().ok();
+            let (first, last) = match part.split_once('-') {
+                None => (number(part), number(part)),
+                Some((first, "")) => (number(first), Some(u64::MAX)),
+                Some((first, last)) => (number(first), number(last)),
+            };
+            let (Some(first), Some(last)) = (first, last) else {
+                // `all`.
+                return !have.iter().any(|id| set.contains(*id));
+            };
+            let next = have.partition_point(|id| *id < first);
+            have.get(next).is_none_or(|id| *id > last)
+        })
+        .collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let what = if missing.len() == 1 && missing.iter().all(|part| !part.contains('-')) {
+        "launch"
+    } else {
+        "launches"
+    };
+    let there = match have.as_slice() {
+        [] => "it has none".to_owned(),
+        [only] => format!("it has only launch {only}"),
+        [first, .., last] => format!(
+            "it has {} from {first} to {last} (`r3-replay ls` lists them)",
+            have.len()
+        ),
+    };
+    Err(Failure::Message(format!(
+        "{}: {what} {} not there: {there}",
+        archive.path().display(),
+        match missing.len() {
+            1 => format!("{} is", missing.concat()),
+            _ => format!("{} are", missing.join(", ")),
+        }
+    )))
 }
 
 /// A file to be written, which must not be there yet.

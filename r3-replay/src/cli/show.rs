@@ -15,12 +15,18 @@ pub struct Args {
     /// The archive.
     file: PathBuf,
 
-    /// The launch, by its number.
+    /// The launch, by its number, as `ls` shows it.
+    #[arg(value_parser = parse_number)]
     launch: u64,
 
     /// Print JSON.
     #[arg(long)]
     json: bool,
+}
+
+fn parse_number(text: &str) -> Result<u64, String> {
+    text.parse()
+        .map_err(|_| "expected the number of one launch, as `r3-replay ls` shows it".to_owned())
 }
 
 /// Runs the command.

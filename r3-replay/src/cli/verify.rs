@@ -1,8 +1,10 @@
 //! `verify`: every launch again, every byte compared.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use r3_archive::Archive;
+use r3_archive::model::LaunchRecord;
 use serde::Serialize;
 
 use super::device::{self, DeviceArgs};
@@ -10,7 +12,7 @@ use super::output::{Output, bytes, dims, shorten};
 use super::resume;
 use super::select::{self, Select};
 use super::{DIFFERENT, FAILED, Failure, OK};
-use crate::compare::{BufferRule, ElementType, Tolerance, Tolerances};
+use crate::compare::{BufferRule, ElementType, Tolerance, Tolerances, buffer_names};
 use crate::verify::{LaunchReport, Outcome, verify_launch};
 
 /// Replay launches and compare every recorded byte with what the application's launch left.
@@ -110,7 +112,54 @@ impl TypeArgs {
         }
         Ok(())
     }
+
+    /// Refuses types for buffers that no selected launch has.
+    pub fn check(&self, archive: &Archive, launches: &[&LaunchRecord]) -> Result<(), Failure> {
+        let mut wanted: BTreeSet<&str> = self
+            .types
+            .iter()
+            .filter_map(|text| text.rsplit_once('='))
+            .map(|(buffer, _)| buffer)
+            .filter(|buffer| *buffer != "all")
+            .collect();
+        let mut have = BTreeSet::new();
+        for head in launches {
+            if wanted.is_empty() {
+                return Ok(());
+            }
+            // What cannot be read is told when it is to be run.
+            let Ok(launch) = archive.load_launch(head.id) else {
+                return Ok(());
+            };
+            let Some(kernel) = archive.kernel(launch.kernel) else {
+                continue;
+            };
+            for name in buffer_names(kernel, &launch) {
+                for name in name.all() {
+                    wanted.remove(name);
+                }
+                if have.len() < BUFFERS_SHOWN {
+                    have.insert(name.shown().to_owned());
+                }
+            }
+        }
+        match wanted.first() {
+            None => Ok(()),
+            Some(buffer) => Err(Failure::Message(format!(
+                "--type {buffer}: no selected launch has a buffer of this name; there are {}",
+                match have.len() {
+                    0 => "none".to_owned(),
+                    BUFFERS_SHOWN =>
+                        have.into_iter().collect::<Vec<_>>().join(", ") + " and others",
+                    _ => have.into_iter().collect::<Vec<_>>().join(", "),
+                }
+            ))),
+        }
+    }
 }
+
+/// Most names of buffers in a message.
+const BUFFERS_SHOWN: usize = 20;
 
 /// The JSON form.
 #[derive(Serialize)]
@@ -129,6 +178,7 @@ pub fn run(args: &Args, out: &mut Output) -> Result<u8, Failure> {
     let tolerances = args.tolerances.read()?;
     let archive = select::open(&args.file)?;
     let launches = select::launches(&archive, &args.select)?;
+    args.tolerances.types.check(&archive, &launches)?;
     if launches.is_empty() {
         return Err(Failure::Message(format!(
             "{} has no launches",
