@@ -273,7 +273,7 @@ fn trim_and_merge_make_archives_that_are_sound() {
         ],
     );
     assert!(
-        said.starts_with("scale.r3: 1 launches of 1 kernels"),
+        said.starts_with("scale.r3: 1 launch of 1 kernel,"),
         "{said}"
     );
     assert_eq!(
@@ -309,6 +309,37 @@ fn info_counts_what_a_trimmed_archive_has() {
         .map(|shape| shape["recorded"].as_u64().unwrap())
         .collect();
     assert_eq!(shapes, [1, 0]);
+}
+
+#[test]
+fn info_counts_the_processes_of_a_merged_archive() {
+    let folder = sample();
+    common::other_process(&folder.path().join("other.r3"));
+    let line = "merged     from 2 processes";
+    for (files, shown) in [
+        (["sample.r3", "other.r3"], true),
+        (["sample.r3", "sample.r3"], false),
+    ] {
+        let merged = format!("merged-{}", files[1]);
+        output(folder.path(), &["merge", files[0], files[1], "-o", &merged]);
+        let info = output(folder.path(), &["info", &merged]);
+        assert_eq!(info.contains(line), shown, "{info}");
+    }
+}
+
+#[test]
+fn info_says_that_the_process_record_is_lost() {
+    let folder = sample();
+    let path = folder.path().join("sample.r3");
+    let bytes = std::fs::read(&path).unwrap();
+    // Cut in the first record.
+    std::fs::write(&path, &bytes[..150]).unwrap();
+    let shown = output(folder.path(), &["info", "sample.r3"]);
+    assert!(
+        shown.contains("the record of its process is lost"),
+        "{shown}"
+    );
+    assert!(!shown.contains("driver"), "{shown}");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::output::{Output, bytes, dims, shorten};
+use super::output::{Output, bytes, count, dims, driver, shorten};
 use super::{Failure, OK, select};
 use crate::inspect::info::{Info, Kernel, info};
 
@@ -48,15 +48,18 @@ pub fn run(args: &Args, out: &mut Output) -> Result<u8, Failure> {
     {
         for skipped in &kernel.skipped {
             out.line(format!(
-                "not recorded: {} launches of {}: {}",
-                skipped.launches, kernel.name, skipped.reason
+                "not recorded: {} of {}: {}",
+                count(skipped.launches, "launch", "launches"),
+                kernel.name,
+                skipped.reason
             ))?;
         }
     }
     if info.launches.into_graphs > 0 || info.launches.graph_launches > 0 {
         out.line(format!(
-            "not captured: {} launches inside CUDA graphs, which were launched {} times",
-            info.launches.into_graphs, info.launches.graph_launches
+            "not captured: {} inside CUDA graphs, which were launched {}",
+            count(info.launches.into_graphs, "launch", "launches"),
+            count(info.launches.graph_launches, "time", "times")
         ))?;
     }
     for message in &info.messages {
@@ -73,19 +76,28 @@ fn totals(info: &Info, out: &mut Output) -> Result<(), Failure> {
             salvaged.lines().next().unwrap_or_default()
         ))?;
     }
-    let rank = info
-        .rank
-        .map(|rank| format!(", rank {rank}"))
-        .unwrap_or_default();
-    out.line(format!("  program    {}", info.command.join(" ")))?;
-    out.line(format!(
-        "  captured   on {}, process {}{rank}, by R3 {}, driver {}.{}",
-        info.host,
-        info.pid,
-        info.r3_version,
-        info.driver_version / 1000,
-        info.driver_version % 1000 / 10
-    ))?;
+    if info.processes == 0 {
+        out.line("  program    not known: the record of its process is lost")?;
+    } else {
+        let rank = info
+            .rank
+            .map(|rank| format!(", rank {rank}"))
+            .unwrap_or_default();
+        out.line(format!("  program    {}", info.command.join(" ")))?;
+        out.line(format!(
+            "  captured   on {}, process {}{rank}, by R3 {}, {}",
+            info.host,
+            info.pid,
+            info.r3_version,
+            driver(info.driver_version)
+        ))?;
+    }
+    if info.processes > 1 {
+        out.line(format!(
+            "  merged     from {} processes, of which this is the first; the notes of each launch name its own",
+            info.processes
+        ))?;
+    }
     for device in &info.devices {
         let (major, minor) = device.compute_capability;
         out.line(format!(

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 
 use super::device::{self, DeviceArgs};
-use super::output::{Output, bytes, complain};
+use super::output::{Output, bytes, complain, count};
 use super::select::{self, Select};
 use super::verify::{TypeArgs, describe};
 use super::{FAILED, Failure, OK};
@@ -94,8 +94,9 @@ pub fn run(args: &Args, out: &mut Output) -> Result<u8, Failure> {
             .filter(|report| !report.buffers.is_empty())
             .count();
         out.line(format!(
-            "{noisy} of {} launches vary from run to run ({} runs on {name})",
-            reports.len(),
+            "{noisy} of {} {} from run to run ({} runs on {name})",
+            count(reports.len() as u64, "launch", "launches"),
+            if noisy == 1 { "varies" } else { "vary" },
             args.runs
         ))?;
     }
@@ -123,14 +124,14 @@ fn print(out: &mut Output, report: &LaunchNoise) -> Result<(), Failure> {
     for buffer in &report.buffers {
         let number = |value: Option<f64>| value.map_or("-".to_owned(), |v| format!("{v:.3e}"));
         out.line(format!(
-            "launch {} ({}), {} ({}): {}{}, {} elements differ; absolute {}, relative {}, ulp {}",
+            "launch {} ({}), {} ({}): {}{}, {}; absolute {}, relative {}, ulp {}",
             report.launch,
             report.kernel,
             buffer.buffer,
             bytes(buffer.len),
             buffer.element,
             if buffer.guessed { " (guessed)" } else { "" },
-            buffer.elements,
+            count(buffer.elements, "element differs", "elements differ"),
             number(buffer.absolute),
             number(buffer.relative),
             buffer.ulp.map_or("-".to_owned(), |ulp| ulp.to_string())

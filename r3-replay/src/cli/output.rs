@@ -103,6 +103,16 @@ pub fn bytes(count: u64) -> String {
     format!("{value:.1} {}", UNITS.get(unit).unwrap_or(&"EiB"))
 }
 
+/// A number with its noun: `1 launch`, `2 launches`.
+pub fn count(number: u64, one: &str, many: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { many })
+}
+
+/// What a driver is called by: the newest CUDA that it supports, from its `13000`.
+pub fn driver(version: i32) -> String {
+    format!("CUDA {}.{} driver", version / 1000, version % 1000 / 10)
+}
+
 /// Dimensions for people: `64`, `64x2`, `64x2x3`.
 pub fn dims([x, y, z]: [u32; 3]) -> String {
     match (y, z) {
@@ -134,6 +144,12 @@ mod tests {
         assert_eq!(bytes(1536), "1.5 KiB");
         assert_eq!(bytes(1024 * 1024 - 1), "1.0 MiB");
         assert_eq!(bytes(u64::MAX), "16.0 EiB");
+    }
+
+    #[test]
+    fn one_is_no_plural() {
+        assert_eq!(count(0, "launch", "launches"), "0 launches");
+        assert_eq!(count(1, "launch", "launches"), "1 launch");
     }
 
     #[test]

@@ -43,10 +43,11 @@ pub fn launches<'a>(
         .filter(|launch| predicate.selects(launch))
         .collect();
     if selected.is_empty() && (select.launch.is_some() || !select.kernel.is_empty()) {
-        let have = archive.launch_heads().len();
+        let have = archive.launch_heads().len() as u64;
         return Err(Failure::Message(format!(
-            "{}: none of its {have} launches is selected (`r3-replay ls` lists them)",
-            archive.path().display()
+            "{}: none of its {} is selected (`r3-replay ls` lists them)",
+            archive.path().display(),
+            output::count(have, "launch", "launches")
         )));
     }
     Ok(selected)

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use r3_archive::ops::{self, Written};
 
-use super::output::{Output, bytes};
+use super::output::{Output, bytes, count};
 use super::select::{self, Predicate, Select};
 use super::{Failure, OK};
 
@@ -58,10 +58,10 @@ pub fn merge(args: &MergeArgs, out: &mut Output) -> Result<u8, Failure> {
 
 fn report(out: &mut Output, path: &std::path::Path, written: &Written) -> Result<u8, Failure> {
     out.line(format!(
-        "{}: {} launches of {} kernels, {}",
+        "{}: {} of {}, {}",
         path.display(),
-        written.launches,
-        written.kernels,
+        count(written.launches, "launch", "launches"),
+        count(written.kernels, "kernel", "kernels"),
         bytes(written.bytes)
     ))?;
     Ok(OK)

@@ -8,7 +8,7 @@ use r3_archive::model::LaunchRecord;
 use serde::Serialize;
 
 use super::device::{self, DeviceArgs};
-use super::output::{Output, bytes, dims, shorten};
+use super::output::{Output, bytes, count, dims, driver, shorten};
 use super::resume;
 use super::select::{self, Select};
 use super::{DIFFERENT, FAILED, Failure, OK};
@@ -212,9 +212,9 @@ pub fn run(args: &Args, out: &mut Output) -> Result<u8, Failure> {
             break;
         }
     }
-    let count = |outcome| reports.iter().filter(|r| r.outcome == outcome).count();
-    let (identical, within) = (count(Outcome::Identical), count(Outcome::Within));
-    let (mismatched, not_run) = (count(Outcome::Mismatch), count(Outcome::NotRun));
+    let ended = |outcome| reports.iter().filter(|r| r.outcome == outcome).count();
+    let (identical, within) = (ended(Outcome::Identical), ended(Outcome::Within));
+    let (mismatched, not_run) = (ended(Outcome::Mismatch), ended(Outcome::NotRun));
     if args.json {
         out.json(&Report {
             version: 1,
@@ -228,9 +228,9 @@ pub fn run(args: &Args, out: &mut Output) -> Result<u8, Failure> {
     } else {
         out.line("")?;
         let mut parts = vec![format!(
-            "{} of {} launches verified on {name}",
+            "{} of {} verified on {name}",
             identical + within,
-            launches.len()
+            count(launches.len() as u64, "launch", "launches")
         )];
         if within > 0 {
             parts.push(format!("{within} of them within tolerance"));
@@ -270,12 +270,11 @@ pub fn run(args: &Args, out: &mut Output) -> Result<u8, Failure> {
 pub fn describe(device: &dyn crate::device::Device) -> String {
     let info = device.info();
     format!(
-        "{} (sm_{}{}, driver {}.{})",
+        "{} (sm_{}{}, {})",
         info.name,
         info.compute_capability.0,
         info.compute_capability.1,
-        info.driver_version / 1000,
-        info.driver_version % 1000 / 10
+        driver(info.driver_version)
     )
 }
 
@@ -329,14 +328,14 @@ fn print(out: &mut Output, report: &LaunchReport, width: usize) -> Result<(), Fa
     for buffer in &report.buffers {
         let found = &buffer.found;
         let mut line = format!(
-            "        {} ({:#x}, {}, {}): {} elements out, {} within, {} bytes differ",
+            "        {} ({:#x}, {}, {}): {} out, {} within, {}",
             buffer.buffer,
             buffer.address,
             bytes(buffer.len),
             buffer.element,
-            found.out,
+            count(found.out, "element", "elements"),
             found.within,
-            found.bytes
+            count(found.bytes, "byte differs", "bytes differ")
         );
         if buffer.examined < buffer.chunks {
             line.push_str(&format!(

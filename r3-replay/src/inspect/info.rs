@@ -1,6 +1,6 @@
 //! `info`: totals, and one entry per kernel.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use r3_archive::Archive;
 use r3_archive::model::{KernelId, KernelRecord, KernelStatsRecord, LaunchRecord, ModuleId};
@@ -26,6 +26,9 @@ pub struct Info {
     /// What was lost of it, for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub salvaged: Option<String>,
+    /// Processes whose launches it has: several after a merge, none when the record of the process
+    /// is lost. What follows is of the first.
+    pub processes: usize,
     /// Version of R3 that captured it.
     pub r3_version: String,
     /// Command line of the program.
@@ -182,6 +185,7 @@ pub fn info(archive: &Archive) -> Info {
         file_bytes: archive.file_len(),
         uuid: spell_uuid(archive.uuid()),
         salvaged: archive.salvaged().map(ToString::to_string),
+        processes: processes(archive),
         r3_version: printable(&process.r3_version),
         command: process
             .argv
@@ -219,6 +223,16 @@ pub fn info(archive: &Archive) -> Info {
             .map(|message| printable(message))
             .collect(),
     }
+}
+
+/// Parts of one capture that were merged again are of one process.
+fn processes(archive: &Archive) -> usize {
+    let different: BTreeSet<_> = archive
+        .processes()
+        .iter()
+        .map(|process| (&process.host, process.pid, process.started_unix_ns))
+        .collect();
+    different.len()
 }
 
 fn from_launches(archive: &Archive) -> HashMap<KernelId, FromLaunches> {
@@ -265,7 +279,7 @@ struct Images(HashMap<ModuleId, Image>);
 
 impl Images {
     fn read(archive: &Archive) -> Self {
-        let wanted: std::collections::BTreeSet<ModuleId> = archive
+        let wanted: BTreeSet<ModuleId> = archive
             .kernels()
             .iter()
             .filter_map(|kernel| kernel.module)

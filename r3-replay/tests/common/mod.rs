@@ -39,6 +39,11 @@ pub fn sample() -> TempDir {
     folder
 }
 
+/// Another process's archive, with the launches of `sample.r3`.
+pub fn other_process(path: &std::path::Path) {
+    write_as(path, 4712);
+}
+
 fn floats(values: &[f32]) -> Vec<u8> {
     values
         .iter()
@@ -47,22 +52,26 @@ fn floats(values: &[f32]) -> Vec<u8> {
 }
 
 fn write(path: &std::path::Path) {
+    write_as(path, 4711);
+}
+
+fn write_as(path: &std::path::Path, pid: u32) {
     let options = WriterOptions {
         workers: 0,
         ..WriterOptions::default()
     };
     let writer = ArchiveWriter::create(path, options).unwrap();
-    code(&writer);
+    code(&writer, pid);
     memory(&writer);
     launches(&writer);
     statistics(&writer);
     writer.finish().unwrap();
 }
 
-fn code(writer: &ArchiveWriter) {
+fn code(writer: &ArchiveWriter, pid: u32) {
     let process = ProcessRecord {
         r3_version: "0.1.0".to_owned(),
-        pid: 4711,
+        pid,
         host: "node1".to_owned(),
         exe: "/home/user/app".to_owned(),
         argv: vec!["./app".to_owned(), "--size=4".to_owned()],
