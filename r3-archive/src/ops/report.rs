@@ -130,6 +130,14 @@ impl fmt::Display for Report {
         if kept < self.errors + self.warnings {
             writeln!(f, "and {} more", self.errors + self.warnings - kept)?;
         }
-        write!(f, "{} errors, {} warnings", self.errors, self.warnings)
+        let counted = |count: u64, what: &str| match count {
+            1 => format!("1 {what}"),
+            _ => format!("{count} {what}s"),
+        };
+        let (errors, warnings) = (
+            counted(self.errors, "error"),
+            counted(self.warnings, "warning"),
+        );
+        write!(f, "{errors}, {warnings}")
     }
 }
