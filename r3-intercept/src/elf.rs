@@ -4,8 +4,9 @@
 //! Format: System V ABI, "Dynamic Section"; GNU symbol versions and `DT_GNU_HASH` as glibc reads them.
 
 use std::ffi::{CStr, c_int, c_void};
+use std::ops::ControlFlow;
 
-use libc::{Elf64_Sym, dl_phdr_info};
+use libc::{Elf64_Phdr, Elf64_Sym, dl_phdr_info};
 
 const DT_STRTAB: u64 = 5;
 const DT_SYMTAB: u64 = 6;
@@ -15,45 +16,61 @@ const DT_VERSYM: u64 = 0x6fff_fff0;
 /// The version is not the symbol's default one.
 const VERSYM_HIDDEN: u16 = 0x8000;
 
-struct Query<'a> {
-    file_prefixes: &'a [&'a str],
-    symbol: &'a CStr,
-    found: *mut c_void,
-}
-
-/// The address of the default version of function `symbol` in the first loaded object whose file
-/// name starts with one of `file_prefixes`; null when there is none.
-pub fn find_function(file_prefixes: &[&str], symbol: &CStr) -> *mut c_void {
-    let mut query = Query {
-        file_prefixes,
-        symbol,
-        found: std::ptr::null_mut(),
-    };
-    // SAFETY: `visit` only reads the objects that the dynamic linker lists while it holds its lock,
-    // and `query` outlives the call.
-    unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut query).cast()) };
-    query.found
-}
-
-unsafe extern "C" fn visit(info: *mut dl_phdr_info, _size: usize, data: *mut c_void) -> c_int {
-    // SAFETY: `data` is the `Query` handed to `dl_iterate_phdr`; `info` is valid during the call.
-    let (info, query) = unsafe { (&*info, &mut *data.cast::<Query<'_>>()) };
-    if info.dlpi_name.is_null() {
-        return 0;
-    }
-    // SAFETY: the linker's object names are NUL-terminated.
-    let path = unsafe { CStr::from_ptr(info.dlpi_name) }.to_bytes();
-    let file = path.rsplit(|&b| b == b'/').next().unwrap_or(path);
-    if !query
-        .file_prefixes
-        .iter()
-        .any(|prefix| file.starts_with(prefix.as_bytes()))
+/// Shows `visit` the loaded objects in the dynamic linker's order, until it breaks; what it broke with.
+/// The linker holds its lock meanwhile. Allocates nothing. `visit` must not panic.
+pub fn each_object<T, F>(visit: F) -> Option<T>
+where
+    F: FnMut(&dl_phdr_info) -> ControlFlow<T>,
+{
+    unsafe extern "C" fn call<T, F>(info: *mut dl_phdr_info, _: usize, data: *mut c_void) -> c_int
+    where
+        F: FnMut(&dl_phdr_info) -> ControlFlow<T>,
     {
-        return 0;
+        // SAFETY: `data` is the pair below; `info` is valid during the call.
+        let (info, (visit, broke)) = unsafe { (&*info, &mut *data.cast::<(F, Option<T>)>()) };
+        match visit(info) {
+            ControlFlow::Continue(()) => 0,
+            ControlFlow::Break(value) => {
+                *broke = Some(value);
+                1
+            }
+        }
     }
-    // SAFETY: the object is loaded, so its dynamic section and tables are mapped.
-    query.found = unsafe { lookup(info, query.symbol) };
-    c_int::from(!query.found.is_null())
+    let mut state = (visit, None);
+    // SAFETY: `call` is given the type that `state` has, and `state` outlives the call.
+    unsafe { libc::dl_iterate_phdr(Some(call::<T, F>), (&raw mut state).cast()) };
+    state.1
+}
+
+/// The program headers of a loaded object.
+pub fn headers(info: &dl_phdr_info) -> &[Elf64_Phdr] {
+    // SAFETY: the linker's own table, which is valid as long as `info` is.
+    unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum as usize) }
+}
+
+/// The object's path in the linker's list: empty for the main program, `None` where it has none.
+fn path_of(info: &dl_phdr_info) -> Option<&CStr> {
+    // SAFETY: the linker's object names are NUL-terminated.
+    (!info.dlpi_name.is_null()).then(|| unsafe { CStr::from_ptr(info.dlpi_name) })
+}
+
+/// The address of the default version of function `symbol` in the first loaded object that has it and
+/// whose file name starts with one of `file_prefixes`; null when there is none.
+pub fn find_function(file_prefixes: &[&str], symbol: &CStr) -> *mut c_void {
+    each_object(|info| {
+        let path = path_of(info).unwrap_or(c"").to_bytes();
+        let file = path.rsplit(|&b| b == b'/').next().unwrap_or(path);
+        let is_one = |prefix: &&str| file.starts_with(prefix.as_bytes());
+        if !file_prefixes.iter().any(is_one) {
+            return ControlFlow::Continue(());
+        }
+        // SAFETY: the object is loaded, so its dynamic section and tables are mapped.
+        match unsafe { lookup(info, symbol) } {
+            found if found.is_null() => ControlFlow::Continue(()),
+            found => ControlFlow::Break(found),
+        }
+    })
+    .unwrap_or(std::ptr::null_mut())
 }
 
 /// # Safety
@@ -62,8 +79,7 @@ unsafe fn lookup(info: &dl_phdr_info, symbol: &CStr) -> *mut c_void {
     // SAFETY: (whole body) addresses come from the object's own dynamic section, which the dynamic
     // linker has validated by using it; glibc has relocated the pointers in it to absolute ones.
     unsafe {
-        let headers = std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum as usize);
-        let Some(dynamic) = headers.iter().find(|h| h.p_type == libc::PT_DYNAMIC) else {
+        let Some(dynamic) = headers(info).iter().find(|h| h.p_type == libc::PT_DYNAMIC) else {
             return std::ptr::null_mut();
         };
         let mut entry = (info.dlpi_addr + dynamic.p_vaddr) as *const [u64; 2];
@@ -162,64 +178,37 @@ pub struct Object {
 
 /// The loaded object that contains `address`.
 pub fn object_of(address: *const c_void) -> Option<Object> {
-    struct Query {
-        address: usize,
-        found: Option<Object>,
+    if address.is_null() {
+        return None;
     }
-    unsafe extern "C" fn visit(
-        info: *mut libc::dl_phdr_info,
-        _size: usize,
-        data: *mut c_void,
-    ) -> libc::c_int {
-        // SAFETY: `data` is the `Query` below; `info` and its program headers are valid during the call.
-        let (info, query) = unsafe { (&*info, &mut *data.cast::<Query>()) };
-        // SAFETY: as above.
-        let headers =
-            unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum as usize) };
+    let address = address as usize;
+    let mut object = each_object(|info| {
         let base = info.dlpi_addr as usize;
         let (mut low, mut high, mut flags) = (usize::MAX, 0, None);
-        for header in headers.iter().filter(|h| h.p_type == libc::PT_LOAD) {
+        for header in headers(info).iter().filter(|h| h.p_type == libc::PT_LOAD) {
             let start = base.wrapping_add(header.p_vaddr as usize);
             let end = start.wrapping_add(header.p_memsz as usize);
             (low, high) = (low.min(start), high.max(end));
-            if (start..end).contains(&query.address) {
+            if (start..end).contains(&address) {
                 flags = Some(header.p_flags);
             }
         }
-        let Some(flags) = flags else { return 0 };
-        let path = if info.dlpi_name.is_null() {
-            String::new()
-        } else {
-            // SAFETY: the linker's object names are NUL-terminated.
-            unsafe { CStr::from_ptr(info.dlpi_name) }
-                .to_string_lossy()
-                .into_owned()
+        let Some(flags) = flags else {
+            return ControlFlow::Continue(());
         };
-        query.found = Some(Object {
-            // The main program has an empty name in the linker's list.
+        let path = path_of(info).unwrap_or(c"").to_string_lossy().into_owned();
+        ControlFlow::Break(Object {
             is_main_program: path.is_empty(),
             path,
             range: (low, high),
             is_read_only: flags & libc::PF_W == 0,
-        });
-        1
+        })
+    })?;
+    if object.is_main_program {
+        let path = std::fs::read_link("/proc/self/exe").unwrap_or_default();
+        object.path = path.to_string_lossy().into_owned();
     }
-    if address.is_null() {
-        return None;
-    }
-    let mut query = Query {
-        address: address as usize,
-        found: None,
-    };
-    // SAFETY: `visit` only reads, and `query` outlives the call.
-    unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut query).cast()) };
-    query.found.map(|mut object| {
-        if object.is_main_program {
-            let path = std::fs::read_link("/proc/self/exe").unwrap_or_default();
-            object.path = path.to_string_lossy().into_owned();
-        }
-        object
-    })
+    Some(object)
 }
 
 /// Whether `address` lies in a loaded object.

@@ -6,9 +6,11 @@
 //! (section `.nvFatBinSegment`) in the data of the program or library that registers it.
 
 use std::collections::HashMap;
-use std::ffi::{c_int, c_void};
+use std::ffi::c_void;
+use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::elf;
 use crate::modules::{self, Image};
 
 const WRAPPER_MAGIC: u32 = 0x4662_43b1;
@@ -34,12 +36,12 @@ pub fn image_with(kernel: &str) -> Option<Arc<Image>> {
     if let Some(image) = index.by_kernel.get(kernel) {
         return Some(Arc::clone(image));
     }
-    if objects_added() == index.objects {
+    let objects = objects_added();
+    if objects == index.objects {
         return None;
     }
-    let found = wrappers();
-    index.objects = found.objects_added;
-    for wrapper in found.addresses {
+    index.objects = objects;
+    for wrapper in wrappers() {
         if index.images.contains_key(&wrapper) {
             continue;
         }
@@ -59,85 +61,53 @@ pub fn image_with(kernel: &str) -> Option<Arc<Image>> {
 
 /// How many objects were ever loaded: `dlpi_adds`.
 fn objects_added() -> u64 {
-    unsafe extern "C" fn visit(
-        info: *mut libc::dl_phdr_info,
-        _size: usize,
-        data: *mut c_void,
-    ) -> c_int {
-        // SAFETY: `data` is the number below; `info` is valid during the call.
-        unsafe { *data.cast::<u64>() = (*info).dlpi_adds };
-        1
-    }
-    let mut added = 0u64;
-    // SAFETY: `visit` only reads, and `added` outlives the call.
-    unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut added).cast()) };
-    added
+    elf::each_object(|info| ControlFlow::Break(info.dlpi_adds)).unwrap_or(0)
 }
 
-#[derive(Default)]
-struct Wrappers {
-    objects_added: u64,
-    addresses: Vec<usize>,
-}
-
-fn wrappers() -> Wrappers {
-    unsafe extern "C" fn visit(
-        info: *mut libc::dl_phdr_info,
-        _size: usize,
-        data: *mut c_void,
-    ) -> c_int {
-        // SAFETY: `data` is the `Wrappers` below; `info` and its program headers are valid during the
-        // call.
-        let (info, found) = unsafe { (&*info, &mut *data.cast::<Wrappers>()) };
-        found.objects_added = info.dlpi_adds;
-        // SAFETY: as above.
-        let headers =
-            unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum as usize) };
-        let base = info.dlpi_addr as usize;
-        let segments: Vec<(usize, usize, bool)> = headers
-            .iter()
-            .filter(|h| h.p_type == libc::PT_LOAD && h.p_flags & libc::PF_R != 0)
-            .map(|h| {
-                let start = base.wrapping_add(h.p_vaddr as usize);
-                (
-                    start,
-                    start + h.p_filesz as usize,
-                    h.p_flags & libc::PF_W != 0,
-                )
-            })
-            .collect();
-        let mapped = |address: usize, len: usize| {
-            segments
-                .iter()
-                .any(|(start, end, _)| *start <= address && address + len <= *end)
-        };
-        for (start, end, writable) in &segments {
-            if !writable {
-                continue;
-            }
-            let mut at = start.next_multiple_of(8);
-            while at + 24 <= *end {
-                // SAFETY: inside a readable segment of a loaded object; the wrapper's fields are
-                // looked at before the container that it points to is.
-                let (magic, version, container) = unsafe {
-                    let words = at as *const u32;
-                    (*words, *words.add(1), *(words.add(2) as *const usize))
-                };
-                if magic == WRAPPER_MAGIC
-                    && matches!(version, 1 | 2)
-                    && mapped(container, 16)
-                    // SAFETY: just seen to be mapped.
-                    && unsafe { (container as *const u32).read_unaligned() } == CONTAINER_MAGIC
-                {
-                    found.addresses.push(at);
-                }
-                at += 8;
-            }
-        }
-        0
-    }
-    let mut found = Wrappers::default();
-    // SAFETY: `visit` only reads loaded objects, and `found` outlives the call.
-    unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut found).cast()) };
+/// The addresses of all wrappers in loaded objects.
+fn wrappers() -> Vec<usize> {
+    let mut found = Vec::new();
+    elf::each_object(|info| {
+        find_wrappers(info, &mut found);
+        ControlFlow::<()>::Continue(())
+    });
     found
+}
+
+fn find_wrappers(info: &libc::dl_phdr_info, found: &mut Vec<usize>) {
+    let base = info.dlpi_addr as usize;
+    let segments: Vec<(usize, usize, bool)> = elf::headers(info)
+        .iter()
+        .filter(|h| h.p_type == libc::PT_LOAD && h.p_flags & libc::PF_R != 0)
+        .map(|h| {
+            let start = base.wrapping_add(h.p_vaddr as usize);
+            let end = start.saturating_add(h.p_filesz as usize);
+            (start, end, h.p_flags & libc::PF_W != 0)
+        })
+        .collect();
+    let mapped = |address: usize, len: usize| {
+        segments
+            .iter()
+            .any(|(start, end, _)| *start <= address && address.saturating_add(len) <= *end)
+    };
+    for (start, end, _) in segments.iter().filter(|(_, _, writable)| *writable) {
+        let mut at = start.next_multiple_of(8);
+        while at + 24 <= *end {
+            // SAFETY: inside a readable segment of a loaded object; the wrapper's fields are looked at
+            // before the container that it points to is.
+            let (magic, version, container) = unsafe {
+                let words = at as *const u32;
+                (*words, *words.add(1), *(words.add(2) as *const usize))
+            };
+            if magic == WRAPPER_MAGIC
+                && matches!(version, 1 | 2)
+                && mapped(container, 16)
+                // SAFETY: just seen to be mapped.
+                && unsafe { (container as *const u32).read_unaligned() } == CONTAINER_MAGIC
+            {
+                found.push(at);
+            }
+            at += 8;
+        }
+    }
 }
