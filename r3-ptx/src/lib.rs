@@ -1,0 +1,6 @@
+//! PTX: lexer, parser, typed tree, printer, and one table of instruction semantics.
+
+pub mod isa;
+pub mod source;
+pub mod tree;
+pub mod typed;
