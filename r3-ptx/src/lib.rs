@@ -1,6 +1,9 @@
 //! PTX: lexer, parser, typed tree, printer, and one table of instruction semantics.
 
+pub mod error;
 pub mod isa;
 pub mod source;
 pub mod tree;
 pub mod typed;
+
+pub use error::{Error, ErrorKind, Errors};
