@@ -1,25 +1,21 @@
-//! The instruction set: opcodes, modifiers, types, spaces, special registers, and the forms of each instruction.
+//! The instruction set: opcodes, modifiers, types, spaces, special registers, and the forms of each
+//! instruction.
+//!
+//! Text becomes a [`Mnemonic`]: an [`Opcode`] and its [`Word`]s. Readers ask it questions that do not
+//! depend on the order of the words, because compilers and hand-written PTX swap them
+//! (`vote.ballot.sync.b32`).
 
-/// (placeholder, to be replaced by its owner within minutes)
-#[derive(Clone, Debug, PartialEq)]
-pub struct Mnemonic {}
-/// (placeholder)
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ScalarType {
-    /// `.pred`
-    Pred,
-}
-/// (placeholder)
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Space {
-    /// `.reg`
-    Reg,
-    /// `.param`
-    Param,
-}
-/// (placeholder)
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum SpecialRegister {
-    /// `%laneid`
-    LaneId,
-}
+mod mnemonic;
+mod opcode;
+mod questions;
+mod special;
+mod table;
+mod types;
+mod word;
+
+pub use mnemonic::{FormId, Mnemonic, MnemonicError};
+pub use opcode::Opcode;
+pub use questions::{Boolean, Comparison, Operation, Order, Rounding, Scope, Shape};
+pub use special::SpecialRegister;
+pub use types::{ScalarType, Space, TypeKind};
+pub use word::Word;
