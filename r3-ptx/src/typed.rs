@@ -7,7 +7,7 @@
 //! - all ids are in range; a branch goes to an instruction index in `0..=body.len()` (the end is a return);
 //! - numbers are bits of the type the operand has, extended or cut to it as the ISA says.
 
-use crate::isa::{Mnemonic, ScalarType, Space, SpecialRegister};
+use crate::isa::{Mnemonic, ScalarType, Selector, Space, SpecialRegister};
 use crate::source::Pos;
 use crate::tree::{FunctionDirective, Linkage, MnemonicId, PtrAttribute};
 
@@ -218,6 +218,15 @@ pub enum Operand {
     Register(RegId),
     /// `!%p`
     NotRegister(RegId),
+    /// `-%r`, `%r.h1`, `-%r.b0`: a register of a video instruction.
+    Selected {
+        /// The register.
+        register: RegId,
+        /// `-` before it.
+        negated: bool,
+        /// The selector after it.
+        selector: Option<Selector>,
+    },
     /// A special register.
     Special(SpecialRegister),
     /// A number: bits of the operand's type in the low bits, the rest 0 (sign bits of a negative integer cut).

@@ -8,6 +8,7 @@
 mod mnemonic;
 mod opcode;
 mod questions;
+mod selector;
 mod special;
 mod table;
 mod types;
@@ -16,6 +17,7 @@ mod word;
 pub use mnemonic::{FormId, Mnemonic, MnemonicError};
 pub use opcode::Opcode;
 pub use questions::{Boolean, Comparison, Operation, Order, Rounding, Scope, Shape};
+pub use selector::Selector;
 pub use special::SpecialRegister;
 pub use types::{ScalarType, Space, TypeKind};
 pub use word::Word;
