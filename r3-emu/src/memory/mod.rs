@@ -10,6 +10,7 @@
 //! index or pointer of this crate is ever read from device memory without being checked.
 
 mod describe;
+pub mod racecheck;
 mod region;
 mod view;
 pub mod window;
@@ -22,6 +23,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use view::Snapshot;
 pub use view::{Span, View};
 use window::GLOBAL_END;
+pub use window::{LOCAL_BASE, PARAM_BASE, SHARED_BASE};
 
 /// The address space of a device. Cheap to clone; clones are the same memory. Thread-safe.
 #[derive(Clone, Debug, Default)]
