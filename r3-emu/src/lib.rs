@@ -4,6 +4,7 @@ mod fault;
 mod launch;
 mod memory;
 mod program;
+pub mod tensor_map;
 
 pub use fault::{Fault, FaultKind, Race};
 pub use launch::{Class, Counts, LaunchConfig, Report, RunOptions};

@@ -10,16 +10,18 @@
 //! index or pointer of this crate is ever read from device memory without being checked.
 
 mod describe;
+mod heap;
 pub mod racecheck;
 mod region;
 mod view;
 pub mod window;
 
+pub use heap::{BadFree, HEAP_BASE};
 use region::Region;
 use std::collections::BTreeMap;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use view::Snapshot;
 pub use view::{Span, View};
 use window::GLOBAL_END;
@@ -36,6 +38,7 @@ struct Shared {
     /// Counts changes of the mappings.
     version: AtomicU64,
     table: RwLock<Table>,
+    heap: Mutex<heap::Heap>,
 }
 
 #[derive(Debug, Default)]

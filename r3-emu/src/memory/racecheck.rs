@@ -155,13 +155,10 @@ impl Shadow {
                     readers: Default::default(),
                 };
             } else {
+                // One that this read is ordered behind is no longer needed: who races with it races with this too.
+                let known = |old: &Mark| now[old.warp()] >= old.clock;
                 let [a, b] = &mut cell.readers;
-                // A plain reader says more than an ordered one.
-                if a.clock == 0 || a.warp() == w || (a.ordered && !mark.ordered) {
-                    *a = mark;
-                } else {
-                    *b = mark;
-                }
+                *(if known(a) { a } else { b }) = mark;
             }
         }
         if let Some((at, old, wrote)) = found {
@@ -305,6 +302,17 @@ mod tests {
         s.access(1, 0, 0, 4, Access::Read, at(2));
         s.access(0, 5, 0, 4, Access::Write, at(3));
         assert_eq!(s.into_races()[0].pos, [at(2), at(3)]);
+    }
+
+    #[test]
+    fn a_reader_of_before_the_barrier_does_not_hide_one_of_after_it() {
+        let mut s = shadow();
+        s.access(0, 0, 0, 4, Access::Read, at(1));
+        s.barrier(0b111, 0b111);
+        s.access(1, 0, 0, 4, Access::Read, at(2));
+        s.access(2, 0, 0, 4, Access::Read, at(3));
+        s.access(2, 0, 0, 4, Access::Write, at(4));
+        assert_eq!(s.into_races()[0].pos, [at(2), at(4)]);
     }
 
     #[test]
