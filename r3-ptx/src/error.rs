@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::isa::MnemonicError;
 use crate::source::Pos;
 
 /// One error in PTX text.
@@ -24,6 +25,9 @@ pub enum ErrorKind {
         /// What the text has.
         found: Box<str>,
     },
+    /// The instruction or one of its modifiers is unknown.
+    #[error(transparent)]
+    Mnemonic(#[from] MnemonicError),
     /// A literal or a constant expression has no value.
     #[error("{what}: {why}")]
     Value {

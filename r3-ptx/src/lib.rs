@@ -2,8 +2,12 @@
 
 pub mod error;
 pub mod isa;
+mod lexer;
+mod parse;
+mod print;
 pub mod source;
 pub mod tree;
 pub mod typed;
 
 pub use error::{Error, ErrorKind, Errors};
+pub use parse::parse;

@@ -2,7 +2,7 @@
 //!
 //! Printing a tree and parsing the text gives the same tree (positions apart).
 
-use crate::isa::{Mnemonic, ScalarType, Space, SpecialRegister};
+use crate::isa::{Mnemonic, ScalarType, Selector, Space, SpecialRegister};
 use crate::source::Pos;
 
 /// An identifier, interned in [`Module::names`].
@@ -51,6 +51,20 @@ impl Module {
     /// When the id is of another module.
     pub fn mnemonic(&self, id: MnemonicId) -> &Mnemonic {
         &self.mnemonics[id.0 as usize]
+    }
+}
+
+impl Module {
+    /// Sets every place to 0:0, so that modules with the same content are equal.
+    pub fn clear_positions(&mut self) {
+        let none = Pos::default();
+        for item in &mut self.items {
+            match item {
+                Item::Variable(variable) => variable.pos = none,
+                Item::Function(function) => function.clear_positions(),
+                Item::Alias { pos, .. } | Item::Verbatim { pos, .. } => *pos = none,
+            }
+        }
     }
 }
 
@@ -128,7 +142,7 @@ pub struct Variable {
 }
 
 /// `.ptr{.space}{.align n}` of a kernel parameter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PtrAttribute {
     /// Space, where one is given.
     pub space: Option<Space>,
@@ -198,6 +212,35 @@ pub struct Function {
     pub body: Option<Body>,
 }
 
+impl Function {
+    fn clear_positions(&mut self) {
+        let none = Pos::default();
+        self.pos = none;
+        for variable in self.results.iter_mut().chain(&mut self.params) {
+            variable.pos = none;
+        }
+        let statements = self.body.iter_mut().flat_map(|body| &mut body.statements);
+        for statement in statements {
+            match statement {
+                Statement::Instruction(instruction) => instruction.pos = none,
+                Statement::Variable(variable) => variable.pos = none,
+                Statement::CallPrototype(pos, function) => {
+                    *pos = none;
+                    function.clear_positions();
+                }
+                Statement::Label(pos, _)
+                | Statement::BlockBegin(pos)
+                | Statement::BlockEnd(pos)
+                | Statement::Loc(pos, _)
+                | Statement::Pragma(pos, _)
+                | Statement::BranchTargets(pos, _)
+                | Statement::CallTargets(pos, _)
+                | Statement::Verbatim(pos, _) => *pos = none,
+            }
+        }
+    }
+}
+
 /// A directive between parameters and body, or one of a prototype.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FunctionDirective {
@@ -219,6 +262,16 @@ pub struct Body {
     pub statements: Vec<Statement>,
     /// Arena of operands: [`Instruction::operands`], [`Operand::Vector`] and the like point into it.
     pub operands: Vec<Operand>,
+}
+
+impl Body {
+    /// Operands of a range; none when it is of another body.
+    pub fn range(&self, range: Range) -> &[Operand] {
+        let start = range.start as usize;
+        self.operands
+            .get(start..start.saturating_add(range.len as usize))
+            .unwrap_or_default()
+    }
 }
 
 /// One statement of a body.
@@ -277,6 +330,15 @@ pub enum Operand {
     Name(Name),
     /// `%v.x`: an element (0–3) of a vector register.
     Element(Name, u8),
+    /// `%r.b0`, `%r.h10`, `-%r.b3`, `-%r` of a video instruction.
+    Selected {
+        /// The register.
+        name: Name,
+        /// `-` in front.
+        negated: bool,
+        /// Bytes or halves, where they are given.
+        selector: Option<Selector>,
+    },
     /// `%tid.x`, `%laneid`, …
     Special(SpecialRegister),
     /// `!%p`
