@@ -131,10 +131,19 @@ impl<'a> Cursor<'a> {
                 self.at = self.find(self.at, b'\n');
             } else if byte == b'/' && self.peek_second() == b'*' {
                 self.skip_comment();
+            } else if byte == b'#' && self.line_marker() {
+                self.at = self.find(self.at, b'\n');
             } else {
                 return;
             }
         }
+    }
+
+    /// `# 12 "file"`, which a preprocessor leaves behind.
+    fn line_marker(&self) -> bool {
+        let rest = self.text.as_bytes().get(self.at + 1..).unwrap_or_default();
+        let mut behind = rest.iter().skip_while(|&&b| b == b' ' || b == b'\t');
+        behind.next().is_some_and(u8::is_ascii_digit)
     }
 
     fn find(&self, from: usize, wanted: u8) -> usize {
@@ -191,7 +200,8 @@ impl<'a> Cursor<'a> {
 
     /// A number starts here.
     pub fn at_digit(&self) -> bool {
-        is(self.peek(), class::DIGIT)
+        let byte = self.peek();
+        is(byte, class::DIGIT) || byte == b'.' && is(self.peek_second(), class::DIGIT)
     }
 
     fn name_end(&self, mut at: usize) -> usize {

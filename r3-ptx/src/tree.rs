@@ -357,7 +357,10 @@ pub enum Operand {
     Vector(Range),
     /// `(a, b, …)` of a call, in [`Body::operands`].
     List(Range),
-    /// `[name]`, `[name+4]`, `[name-4]`
+    /// `array[1]`, `array[%r]`, `array[%r+1]`: an address in hand-written PTX. Two operands in [`Body::operands`]: the
+    /// array's name; a number, a name or an [`Operand::Offset`].
+    Index(Range),
+    /// `[name]`, `[name+4]`, `[name+-4]`
     Address(Name, i64),
     /// `[number]`
     AbsoluteAddress(u64),

@@ -147,7 +147,7 @@ impl Parser<'_> {
 
     /// `name`, `name<4>`, `name[2][3]`.
     fn declarator(&mut self, head: &Head) -> Parsed<Variable> {
-        let (pos, name) = self.placed_name("a name")?;
+        let (pos, name) = self.declared_name()?;
         let count = if self.cursor.eat(b'<') {
             let count = self.small()?;
             self.expect(b'>', "`>`")?;

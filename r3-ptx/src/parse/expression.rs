@@ -161,7 +161,7 @@ impl<'a> Parser<'a> {
                 self.expect(b')', "an operator or `)`")?;
                 Ok(value)
             }
-            b'0'..=b'9' => self.literal(),
+            b'0'..=b'9' | b'.' => self.literal(),
             _ if self.cursor.peek_name() == "WARP_SZ" => {
                 self.cursor.name();
                 Ok(Number::Signed(32))

@@ -45,10 +45,6 @@ impl Parser<'_> {
                     return Ok(Init::List(list));
                 }
                 self.expect(b',', "`,` or `}`")?;
-                // A comma may end the list.
-                if self.cursor.eat(b'}') {
-                    return Ok(Init::List(list));
-                }
             }
         }
         if self.cursor.at_name() && self.cursor.peek_name() != "WARP_SZ" {

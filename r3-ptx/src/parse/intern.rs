@@ -60,6 +60,22 @@ impl<'a, T: Copy> Interner<'a, T> {
         Ok(value)
     }
 
+    /// Gives a text that is known another value.
+    pub fn replace(&mut self, text: &str, value: T) {
+        let hash = hash(self.seed, text.as_bytes());
+        let mask = self.table.len() - 1;
+        let mut slot = hash as usize & mask;
+        while let Some(index) = self.table.get(slot).and_then(|index| index.checked_sub(1)) {
+            if let Some(entry) = self.entries.get_mut(index as usize)
+                && entry.text == text
+            {
+                entry.value = value;
+                return;
+            }
+            slot = (slot + 1) & mask;
+        }
+    }
+
     fn grow(&mut self) {
         let len = self.table.len() * 4;
         let mask = len - 1;

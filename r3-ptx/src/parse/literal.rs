@@ -31,7 +31,7 @@ impl Parser<'_> {
 fn value(text: &str) -> Result<Number, &'static str> {
     // Nearly all numbers are short decimals.
     let bytes = text.as_bytes();
-    if bytes.len() < 18 && (bytes[0] != b'0' || bytes.len() == 1) {
+    if bytes.len() < 18 && (!text.starts_with('0') || bytes.len() == 1) {
         let mut value = 0i64;
         let mut plain = true;
         for &byte in bytes {

@@ -50,6 +50,7 @@ pub fn parse(text: &str) -> Result<Module, Errors> {
         names: Interner::new(),
         mnemonics: Interner::new(),
         scratch: Vec::new(),
+        hidden: Vec::new(),
         errors: Vec::new(),
     };
     let stopped = parser.module().is_err();
@@ -76,6 +77,8 @@ struct Parser<'a> {
     mnemonics: Interner<'a, MnemonicId>,
     /// Operands of what is being read, until their number is known.
     scratch: Vec<Operand>,
+    /// Special registers whose names are declared in this function.
+    hidden: Vec<(Box<str>, SpecialRegister)>,
     errors: Vec<Error>,
 }
 
@@ -114,6 +117,37 @@ impl<'a> Parser<'a> {
             Ok(())
         } else {
             Err(Stopped)
+        }
+    }
+
+    /// Takes the name of something declared. A declaration hides a special register of that name, up to the end of
+    /// the function.
+    fn declared_name(&mut self) -> Parsed<(Pos, Name)> {
+        let pos = self.cursor.pos();
+        let Some(text) = self.cursor.name() else {
+            return self.expected("a name");
+        };
+        match self.symbol(text) {
+            Symbol::Name(name) => Ok((pos, name)),
+            Symbol::Special(_) => Ok((pos, self.hide(text))),
+        }
+    }
+
+    /// Makes a name of what was a special register.
+    fn hide(&mut self, text: &'a str) -> Name {
+        let name = Name(self.module.names.len() as u32);
+        self.module.names.push(text.into());
+        if let Symbol::Special(register) = self.symbol(text) {
+            self.hidden.push((text.into(), register));
+        }
+        self.names.replace(text, Symbol::Name(name));
+        name
+    }
+
+    /// At the end of a function, special registers are themselves again.
+    fn unhide(&mut self) {
+        for (text, register) in std::mem::take(&mut self.hidden) {
+            self.names.replace(&text, Symbol::Special(register));
         }
     }
 

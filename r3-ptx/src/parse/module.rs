@@ -185,6 +185,7 @@ impl Parser<'_> {
                     let mut function = self.function_head(linkage, word == "entry")?;
                     if self.cursor.peek() == b'{' {
                         function.body = Some(self.body()?);
+                        self.unhide();
                     } else if !self.cursor.eat(b';') {
                         return Ok(self.expected("a directive, `{` or `;`")?);
                     }

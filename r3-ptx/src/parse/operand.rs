@@ -2,7 +2,8 @@
 
 use super::{Parsed, Parser, Symbol};
 use crate::isa::{Selector, SpecialRegister};
-use crate::tree::{Number, Operand, Range};
+use crate::lexer::Cursor;
+use crate::tree::{Name, Number, Operand, Range};
 
 /// Brackets within each other. PTX has no use for more than three.
 const DEEPEST: u32 = 8;
@@ -66,8 +67,9 @@ impl<'a> Parser<'a> {
     }
 
     fn single(&mut self, arena: &mut Vec<Operand>, call: bool, depth: u32) -> Parsed<Operand> {
+        let before = self.cursor;
         if let Some((text, element)) = self.cursor.dotted_name() {
-            return self.named(text, element);
+            return self.named(arena, before, text, element);
         }
         if depth >= DEEPEST {
             return self.too_deep("brackets of operands", DEEPEST);
@@ -93,7 +95,6 @@ impl<'a> Parser<'a> {
                 )?))
             }
             sign @ (b'!' | b'-') => {
-                let before = self.cursor;
                 self.cursor.bump();
                 if !self.cursor.at_name() || self.cursor.peek_name() == "WARP_SZ" {
                     self.cursor = before;
@@ -104,7 +105,7 @@ impl<'a> Parser<'a> {
                 }
                 self.negated()
             }
-            b'0'..=b'9' | b'+' | b'~' | b'(' => Ok(Operand::Number(self.constant()?)),
+            b'0'..=b'9' | b'.' | b'+' | b'~' | b'(' => Ok(Operand::Number(self.constant()?)),
             _ => self.expected(OPERAND),
         }
     }
@@ -135,14 +136,23 @@ impl<'a> Parser<'a> {
     }
 
     /// An operand that starts with an identifier, which has been taken.
-    fn named(&mut self, text: &'a str, element: Option<&'a str>) -> Parsed<Operand> {
+    fn named(
+        &mut self,
+        arena: &mut Vec<Operand>,
+        before: Cursor<'a>,
+        text: &'a str,
+        element: Option<&'a str>,
+    ) -> Parsed<Operand> {
         match text {
             "_" if element.is_none() => return Ok(Operand::Sink),
             "WARP_SZ" if element.is_none() => {
                 // Rarely, it is part of an expression.
                 return match self.cursor.peek() {
                     b',' | b';' | b']' | b'}' | b')' => Ok(Operand::WarpSize),
-                    _ => self.expected("`,` or `;` behind `WARP_SZ`; write 32 in an expression"),
+                    _ => {
+                        self.cursor = before;
+                        Ok(Operand::Number(self.constant()?))
+                    }
                 };
             }
             _ => {}
@@ -158,6 +168,7 @@ impl<'a> Parser<'a> {
                         Operand::Offset(name, offset)
                     })
                 }
+                b'[' => self.index(arena, name),
                 _ => Ok(Operand::Name(name)),
             },
             (Symbol::Special(register), None) => Ok(Operand::Special(register)),
@@ -195,6 +206,24 @@ impl<'a> Parser<'a> {
     pub(super) fn offset(&mut self) -> Parsed<i64> {
         self.cursor.eat(b'+');
         self.integer()
+    }
+
+    /// `[1]`, `[%r]`, `[%r+1]` behind the name of an array.
+    fn index(&mut self, arena: &mut Vec<Operand>, array: Name) -> Parsed<Operand> {
+        self.cursor.bump();
+        let index = if self.cursor.at_name() && self.cursor.peek_name() != "WARP_SZ" {
+            let register = self.name("an index")?;
+            match self.cursor.peek() {
+                b'+' | b'-' => Operand::Offset(register, self.offset()?),
+                _ => Operand::Name(register),
+            }
+        } else {
+            Operand::Number(self.constant()?)
+        };
+        self.expect(b']', "an offset or `]`")?;
+        let start = arena.len() as u32;
+        arena.extend([Operand::Name(array), index]);
+        Ok(Operand::Index(Range { start, len: 2 }))
     }
 
     /// `[…]`

@@ -133,7 +133,7 @@ impl Printer<'_> {
             Operand::Number(number) => write!(f, "{number}"),
             Operand::Offset(name, offset) => {
                 f.write_str(self.name(name))?;
-                write!(f, "{offset:+}")
+                write!(f, "+{offset}")
             }
             Operand::Sink => f.write_str("_"),
             Operand::WarpSize => f.write_str("WARP_SZ"),
@@ -144,13 +144,22 @@ impl Printer<'_> {
                 }
                 Ok(())
             }
+            Operand::Index(range) => {
+                if let [array, index] = body.range(range) {
+                    self.operand(f, body, array)?;
+                    f.write_str("[")?;
+                    self.operand(f, body, index)?;
+                    f.write_str("]")?;
+                }
+                Ok(())
+            }
             Operand::Vector(range) => enclosed(f, "{", range, "}"),
             Operand::List(range) => enclosed(f, "(", range, ")"),
             Operand::Address(name, offset) => {
                 f.write_str("[")?;
                 f.write_str(self.name(name))?;
                 if offset != 0 {
-                    write!(f, "{offset:+}")?;
+                    write!(f, "+{offset}")?;
                 }
                 f.write_str("]")
             }

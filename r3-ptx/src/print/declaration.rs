@@ -75,7 +75,7 @@ impl Printer<'_> {
                     f.write_str(name)?;
                 }
                 if *offset != 0 {
-                    write!(f, "{offset:+}")?;
+                    write!(f, "+{offset}")?;
                 }
                 f.write_str(if mask.is_some() { ")" } else { "" })
             }
