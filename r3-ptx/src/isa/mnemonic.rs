@@ -2,11 +2,10 @@
 
 use std::fmt;
 
+use super::form::{Effects, Form, FormId};
+use super::forms::Forms;
+use super::matching::matching;
 use super::{Opcode, ScalarType, Word};
-
-/// Index of a form in the table of forms.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct FormId(pub u16);
 
 /// An opcode with its modifiers, e.g. `ld.global.v2.f32`.
 ///
@@ -17,7 +16,7 @@ pub struct Mnemonic {
     opcode: Opcode,
     words: Box<[Word]>,
     types: Box<[ScalarType]>,
-    form: Option<FormId>,
+    forms: Box<[FormId]>,
 }
 
 /// Why text is not a mnemonic.
@@ -66,9 +65,9 @@ impl Mnemonic {
         Ok(Self {
             text: text.into(),
             opcode,
+            forms: matching(opcode, &words).into(),
             words: words.into(),
             types,
-            form: None,
         })
     }
 
@@ -92,9 +91,20 @@ impl Mnemonic {
         &self.types
     }
 
-    /// The form of the table that it matches.
+    /// The first form of the table that its modifiers match; `None` when there is none.
     pub fn form(&self) -> Option<FormId> {
-        self.form
+        self.forms.first().copied()
+    }
+
+    /// All forms that its modifiers match. They differ in their operands.
+    pub fn forms(&self) -> &[FormId] {
+        &self.forms
+    }
+
+    /// What it does besides writing its destinations, by the first form that it matches.
+    pub fn effects(&self) -> Effects {
+        let form = self.form().and_then(|id| Forms::table().get(id));
+        form.map_or_else(Effects::default, |form: &Form| form.effects)
     }
 }
 
