@@ -48,6 +48,8 @@ pub enum FaultKind {
         /// Alignment that is needed.
         align: u32,
     },
+    /// An operand that means nothing at run time: a barrier that is not initialised, a handle that nobody knows, …
+    Invalid(String),
     /// `trap`
     Trap,
     /// `brkpt`
@@ -80,8 +82,74 @@ pub enum FaultKind {
 }
 
 impl fmt::Display for Fault {
-    fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
-        todo!()
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, in kernel {}", self.kind, self.kernel)?;
+        if let Some(function) = &self.function {
+            write!(f, ", function {function}")?;
+        }
+        if let Some([x, y, z]) = self.block {
+            write!(f, ", block ({x}, {y}, {z})")?;
+        }
+        if let Some([x, y, z]) = self.thread {
+            write!(f, ", thread ({x}, {y}, {z})")?;
+        }
+        if let Some(pos) = self.pos {
+            write!(f, ", at {pos}")?;
+        }
+        if let Some(instruction) = &self.instruction {
+            write!(f, ": {instruction}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for FaultKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OutOfBounds {
+                space,
+                address,
+                len,
+                write,
+                nearby,
+            } => {
+                let verb = if *write { "write" } else { "read" };
+                write!(f, "invalid {space} {verb} of {len} bytes at {address:#x}")?;
+                match nearby {
+                    Some(nearby) => write!(f, " ({nearby})"),
+                    None => Ok(()),
+                }
+            }
+            Self::Misaligned {
+                space,
+                address,
+                align,
+            } => write!(
+                f,
+                "misaligned {space} access at {address:#x}: a multiple of {align} is needed"
+            ),
+            Self::Invalid(what) => f.write_str(what),
+            Self::Trap => f.write_str("trap"),
+            Self::Breakpoint => f.write_str("breakpoint (brkpt)"),
+            Self::Assert {
+                message,
+                file,
+                line,
+                function,
+            } => write!(
+                f,
+                "assertion `{message}` failed at {file}:{line} ({function})"
+            ),
+            Self::Deadlock(who) => write!(f, "deadlock: nobody can go on: {who}"),
+            Self::Unsupported(what) => write!(f, "the CPU device does not support {what}"),
+            Self::InstructionLimit(limit) => {
+                write!(f, "the limit of {limit} warp instructions was reached")
+            }
+            Self::Cancelled => f.write_str("cancelled"),
+            Self::StackOverflow => f.write_str("a thread's stack is full"),
+            Self::InvalidLaunch(reason) => write!(f, "invalid launch: {reason}"),
+            Self::Internal(reason) => write!(f, "internal error of the CPU device: {reason}"),
+        }
     }
 }
 

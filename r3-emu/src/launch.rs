@@ -72,7 +72,19 @@ pub struct Counts {
 impl Counts {
     /// See [`Report::cost`].
     pub fn cost(&self) -> u64 {
-        todo!()
+        let classes = self.by_class.iter().zip(WEIGHTS);
+        classes.map(|(n, weight)| n * weight).sum::<u64>()
+            + self.global_sectors * SECTOR_WEIGHT
+            + self.bank_conflicts * CONFLICT_WEIGHT
+    }
+
+    /// Adds those of another warp or block.
+    pub(crate) fn add(&mut self, other: &Self) {
+        for (sum, n) in self.by_class.iter_mut().zip(other.by_class) {
+            *sum += n;
+        }
+        self.global_sectors += other.global_sectors;
+        self.bank_conflicts += other.bank_conflicts;
     }
 }
 
@@ -117,3 +129,27 @@ impl Class {
     /// How many classes there are.
     pub const COUNT: usize = 15;
 }
+
+/// What a warp instruction of each [`Class`] costs, in its order: cycles of issue on a multiprocessor with 32 lanes a
+/// scheduler of single precision, relative to one addition. See `docs/emulator.md`.
+const WEIGHTS: [u64; Class::COUNT] = [
+    1,  // Alu
+    2,  // Wide
+    2,  // Double
+    4,  // Special
+    2,  // Convert
+    4,  // Global
+    2,  // Shared
+    4,  // Local
+    8,  // Atomic
+    2,  // Warp
+    4,  // Barrier
+    2,  // Control
+    16, // Matrix
+    8,  // Texture
+    1,  // Other
+];
+/// What a 32-byte sector of global memory costs besides.
+const SECTOR_WEIGHT: u64 = 2;
+/// What one more pass through shared memory costs.
+const CONFLICT_WEIGHT: u64 = 2;

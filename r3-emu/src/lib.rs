@@ -1,9 +1,14 @@
 //! A CPU device for PTX kernels.
 
+pub mod arith;
+mod block;
+mod decode;
+mod exec;
 mod fault;
 mod launch;
-mod memory;
+pub mod memory;
 mod program;
+mod run;
 pub mod tensor_map;
 
 pub use fault::{Fault, FaultKind, Race};

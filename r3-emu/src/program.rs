@@ -1,14 +1,27 @@
 //! Loaded code.
 
+mod image;
+mod link;
+mod pressure;
+
+pub(crate) use image::Image;
+pub(crate) use link::{FUNCTION_BASE, Linked};
+
+use crate::exec::Level;
 use crate::fault::Fault;
 use crate::launch::{LaunchConfig, Report, RunOptions};
 use crate::memory::Memory;
 use r3_ptx::source::Pos;
 use r3_ptx::typed;
+use std::sync::Arc;
 
 /// One or more linked PTX modules, decoded for this device.
 #[derive(Debug)]
-pub struct Program {}
+pub struct Program {
+    linked: Arc<Linked>,
+    kernels: Vec<KernelInfo>,
+    images: Vec<Arc<Image>>,
+}
 
 /// Index of a kernel in its program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -91,41 +104,59 @@ pub enum LoadError {
 }
 
 impl Program {
-    /// Links and decodes. `place` gives an address, mapped in `memory`, to each variable in `.global` and `.const`; initial
-    /// values are written there. An instruction that this device does not have is no error here but a fault when it
-    /// is reached (kernels of a big module that nobody launches do no harm).
+    /// Links, and lays out the kernels. `place` gives an address, mapped in `memory`, to each variable in `.global` and
+    /// `.const`; initial values are written there. A function is decoded when it is first called. An instruction that
+    /// this device does not have is no error here but a fault when it is reached (kernels of a big module that nobody
+    /// launches do no harm); so is a call of a function that no module defines.
     pub fn load(
         modules: &[&typed::Module],
         memory: &Memory,
         place: &mut dyn FnMut(&Placement<'_>) -> Result<u64, String>,
     ) -> Result<Self, LoadError> {
-        let _ = (modules, memory, place);
-        todo!()
+        let linked = Arc::new(Linked::new(modules, memory, place)?);
+        let level = Level::detect();
+        let mut kernels = Vec::new();
+        let mut images = Vec::new();
+        for kernel in linked.kernels() {
+            let image = Image::new(&linked, kernel, level);
+            kernels.push(image.info(&linked));
+            images.push(Arc::new(image));
+        }
+        Ok(Self {
+            linked,
+            kernels,
+            images,
+        })
     }
 
     /// Finds a kernel.
     pub fn kernel(&self, name: &str) -> Option<KernelId> {
-        let _ = name;
-        todo!()
+        let at = self.kernels.iter().position(|k| k.name == name)?;
+        Some(KernelId(at as u32))
     }
 
     /// Kernels in the order of the text.
     pub fn kernels(&self) -> &[KernelInfo] {
-        todo!()
+        &self.kernels
     }
 
     /// What a kernel needs.
+    ///
+    /// # Panics
+    /// When the id is of another program.
     pub fn info(&self, kernel: KernelId) -> &KernelInfo {
         &self.kernels()[kernel.0 as usize]
     }
 
     /// Address and size of a variable in `.global` or `.const`.
     pub fn global(&self, name: &str) -> Option<(u64, u64)> {
-        let _ = name;
-        todo!()
+        self.linked.global(name)
     }
 
     /// Runs a kernel to its end. Several launches may run at once.
+    ///
+    /// # Panics
+    /// When the id is of another program.
     pub fn launch(
         &self,
         kernel: KernelId,
@@ -133,7 +164,14 @@ impl Program {
         memory: &Memory,
         options: &RunOptions<'_>,
     ) -> Result<Report, Fault> {
-        let _ = (kernel, config, memory, options);
-        todo!()
+        let index = kernel.0 as usize;
+        crate::run::launch(
+            &self.linked,
+            &self.images[index],
+            &self.kernels[index],
+            config,
+            memory,
+            options,
+        )
     }
 }
