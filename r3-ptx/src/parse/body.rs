@@ -98,7 +98,8 @@ impl<'a> Parser<'a> {
                 let before = self.cursor;
                 let pos = before.pos();
                 let text = self.mnemonic_text();
-                if text.is_empty() || matches!(self.cursor.peek(), b':' | b'$') {
+                let next = self.cursor.peek();
+                if text.is_empty() || next == b':' || next == b'$' && self.cursor.touches() {
                     self.cursor = before;
                     return self.label(body);
                 }
