@@ -97,11 +97,6 @@ impl<'a> Cursor<'a> {
         self.at == self.end
     }
 
-    /// No blank lies between the last piece and what is looked at.
-    pub fn touches(&self) -> bool {
-        self.at == self.end
-    }
-
     /// Offset of the byte that is looked at.
     pub fn offset(&self) -> usize {
         self.at
