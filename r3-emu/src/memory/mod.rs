@@ -313,7 +313,7 @@ impl Memory {
             table.snapshot = Arc::new(Snapshot {
                 version,
                 spans: table.mappings.values().map(|m| m.span).collect(),
-                regions: table.mappings.values().map(|m| m.region.clone()).collect(),
+                _regions: table.mappings.values().map(|m| m.region.clone()).collect(),
             });
         }
         table.snapshot.clone()

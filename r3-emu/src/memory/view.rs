@@ -36,7 +36,7 @@ impl Span {
 pub struct Snapshot {
     pub(super) version: u64,
     pub(super) spans: Vec<Span>,
-    pub(super) regions: Vec<Arc<Region>>,
+    pub(super) _regions: Vec<Arc<Region>>,
 }
 
 impl Snapshot {
