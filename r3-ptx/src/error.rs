@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::check::CheckError;
 use crate::isa::MnemonicError;
 use crate::source::Pos;
 
@@ -28,6 +29,9 @@ pub enum ErrorKind {
     /// The instruction or one of its modifiers is unknown.
     #[error(transparent)]
     Mnemonic(#[from] MnemonicError),
+    /// Names, types or forms do not fit.
+    #[error(transparent)]
+    Check(Box<CheckError>),
     /// A literal or a constant expression has no value.
     #[error("{what}: {why}")]
     Value {

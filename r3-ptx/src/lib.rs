@@ -1,5 +1,6 @@
 //! PTX: lexer, parser, typed tree, printer, and one table of instruction semantics.
 
+pub mod check;
 pub mod error;
 pub mod isa;
 mod lexer;
@@ -9,5 +10,6 @@ pub mod source;
 pub mod tree;
 pub mod typed;
 
+pub use check::check;
 pub use error::{Error, ErrorKind, Errors};
 pub use parse::parse;

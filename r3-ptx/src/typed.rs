@@ -5,9 +5,13 @@
 //! - an instruction's mnemonic matches a form of the [table](crate::isa), and its operands match that form in
 //!   number, kind and type;
 //! - all ids are in range; a branch goes to an instruction index in `0..=body.len()` (the end is a return);
+//! - a call has three or four operands: [`Operand::List`] of results, the callee ([`Operand::Address`] of a
+//!   function, or a register), [`Operand::List`] of arguments, and for an indirect call its table or
+//!   prototype, where one is given;
+//! - operands that a form leaves open (`{, x}`) are absent when the text does not have them;
 //! - numbers are bits of the type the operand has, extended or cut to it as the ISA says.
 
-use crate::isa::{Mnemonic, ScalarType, Selector, Space, SpecialRegister};
+use crate::isa::{FormId, Mnemonic, ScalarType, Selector, Space, SpecialRegister};
 use crate::source::Pos;
 use crate::tree::{FunctionDirective, Linkage, MnemonicId, PtrAttribute};
 
@@ -40,6 +44,8 @@ pub struct Module {
     pub variables: Vec<Variable>,
     /// Functions, declared and defined. One entry for each name: a definition replaces its declarations.
     pub functions: Vec<Function>,
+    /// Other names of functions (`.alias`).
+    pub aliases: Vec<(Box<str>, FnId)>,
     /// Mnemonics in use, by [`MnemonicId`].
     pub mnemonics: Vec<Mnemonic>,
 }
@@ -190,6 +196,8 @@ pub struct Instruction {
     pub guard: Option<(RegId, bool)>,
     /// Opcode with modifiers.
     pub mnemonic: MnemonicId,
+    /// The form that its modifiers and operands match.
+    pub form: FormId,
     /// First of its operands in [`Body::operands`].
     pub first_operand: u32,
     /// How many operands.
