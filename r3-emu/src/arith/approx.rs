@@ -3,8 +3,8 @@
 //! Computed in `.f64`, rounded once: within 0.51 ulp, but for `.sin` and `.cos`, whose argument is reduced in `.f32`
 //! as hardware does it, because the ISA's bound is that reduction's error. No tables and no branches, so that 32 lanes vectorise.
 
-use super::half::{F16, Half, narrow_double};
-use super::single::{canonical, flush, flush_if, mul};
+use super::half::{Half, narrow_double};
+use super::single::{canonical, flush_if, mul, root};
 use super::{Round, double};
 
 /// `1.5 · 2^52`: adding it rounds a double below `2^51` to an integer, which is then in its low bits.
@@ -97,7 +97,7 @@ fn sin_turns(x: f64) -> f64 {
 /// `tanh(x)`; relative error about `2^-36`.
 #[inline(always)]
 fn tanh(x: f64) -> f64 {
-    let magnitude = if x.abs() < 32.0 { x.abs() } else { 32.0 };
+    let magnitude = if x.abs() > 32.0 { 32.0 } else { x.abs() };
     let power = exp2(magnitude * (-2.0 * std::f64::consts::LOG2_E));
     let large = (1.0 - power) / (1.0 + power);
     // Where the difference would cancel, three terms of the series are enough.
@@ -116,7 +116,7 @@ pub fn rcp(a: f32, ftz: bool) -> f32 {
 /// `sqrt.approx`
 #[inline(always)]
 pub fn sqrt(a: f32, ftz: bool) -> f32 {
-    canonical(flush_if(ftz, a).sqrt())
+    root(flush_if(ftz, a))
 }
 
 /// `rsqrt.approx`
@@ -128,7 +128,7 @@ pub fn rsqrt(a: f32, ftz: bool) -> f32 {
 /// `ex2.approx`
 #[inline(always)]
 pub fn ex2(a: f32, ftz: bool) -> f32 {
-    flush_if(ftz, exp2_single(flush_if(ftz, a)) as f32)
+    flush_if(ftz, canonical(exp2_single(flush_if(ftz, a)) as f32))
 }
 
 /// `2^a` of a single: 0 and infinity beyond its range, its NaN.
@@ -138,11 +138,7 @@ fn exp2_single(a: f32) -> f64 {
     let low = if wide > -200.0 { wide } else { -200.0 };
     let inside = if low < 200.0 { low } else { 200.0 };
     let result = exp2(inside);
-    if a.is_nan() {
-        f64::from(canonical(a))
-    } else {
-        result
-    }
+    if a.is_nan() { wide } else { result }
 }
 
 /// `lg2.approx`
@@ -274,16 +270,4 @@ pub fn rsqrt_double(a: f64) -> f64 {
         f64::from_bits(double::NAN)
     };
     if result.is_nan() { nan } else { result }
-}
-
-/// [`ex2_half`] of `.f16` with subnormal numbers.
-#[inline(always)]
-pub fn ex2_f16(a: u16) -> u16 {
-    ex2_half::<F16>(a, false)
-}
-
-/// Flushed value, for callers that have the bits.
-#[inline(always)]
-pub fn flush_bits(bits: u32) -> u32 {
-    flush(f32::from_bits(bits)).to_bits()
 }

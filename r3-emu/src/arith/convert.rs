@@ -1,9 +1,10 @@
 //! Between integers and floating-point numbers. (What stays within 16 bits and less is in [`half`](super::half) and
 //! [`small`](super::small).)
 
-use super::Round;
-use super::single::narrow;
+use super::half::{BF16, F16, Half};
+use super::single::{flush_if, narrow};
 use super::soft::{Format, Value};
+use super::{Round, double};
 
 /// `.rni`, `.rzi`, `.rmi`, `.rpi`: rounds to an integral value.
 #[inline(always)]
@@ -64,6 +65,22 @@ macro_rules! integers {
     )*};
 }
 integers!(i8 u8 i16 u16 i32 u32 i64 u64 u8 u8 u16 u16 u32 u32 u64 u64);
+
+/// The bits of `$convert::<I>(…)` for the integer type of so many bits.
+macro_rules! integer {
+    ($convert:ident($($arg:expr),*), $bits:expr, $signed:expr) => {
+        match ($bits, $signed) {
+            (8, true) => $convert::<i8>($($arg),*).bits(),
+            (8, false) => $convert::<u8>($($arg),*).bits(),
+            (16, true) => $convert::<i16>($($arg),*).bits(),
+            (16, false) => $convert::<u16>($($arg),*).bits(),
+            (32, true) => $convert::<i32>($($arg),*).bits(),
+            (32, false) => $convert::<u32>($($arg),*).bits(),
+            (_, true) => $convert::<i64>($($arg),*).bits(),
+            (_, false) => $convert::<u64>($($arg),*).bits(),
+        }
+    };
+}
 
 /// `.f32` (or `.f16`, `.bf16`, widened) to an integer.
 #[inline(always)]
@@ -147,4 +164,134 @@ pub fn clamp_integer(x: i64, bits: u32, signed: bool) -> i64 {
         (0, (1 << bits) - 1)
     };
     x.clamp(low, high)
+}
+
+/// A type that [`Conversion`] knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Number {
+    /// An integer of 8, 16, 32 or 64 bits.
+    Integer {
+        /// How many.
+        bits: u32,
+        /// In two's complement.
+        signed: bool,
+    },
+    /// `.f16`
+    F16,
+    /// `.bf16`
+    BF16,
+    /// `.f32`
+    F32,
+    /// `.f64`
+    F64,
+}
+
+/// Any `cvt` from one number to one number. The frequent ones have faster functions of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Conversion {
+    /// Type of the source.
+    pub from: Number,
+    /// Type of the result.
+    pub to: Number,
+    /// Rounding to the result's format.
+    pub round: Round,
+    /// Rounding to an integral value (`.rni` …), which comes first.
+    pub integral: Option<Round>,
+    /// `.ftz`, which is about `.f32` on either side.
+    pub ftz: bool,
+    /// `.sat`: to `[+0, 1]`, or to the range of an integer.
+    pub sat: bool,
+    /// `.satfinite`
+    pub satfinite: bool,
+    /// `.relu`
+    pub relu: bool,
+}
+
+impl Conversion {
+    /// Converts the bits of one value. Those of an integer come out sign- or zero-extended.
+    pub fn run(&self, bits: u64) -> u64 {
+        match self.from {
+            Number::Integer { bits: width, signed } => self.from_integer(bits, width, signed),
+            Number::F16 => self.from_single(F16::widen(bits as u16)),
+            Number::BF16 => self.from_single(BF16::widen(bits as u16)),
+            Number::F32 => self.from_single(flush_if(self.ftz, f32::from_bits(bits as u32))),
+            Number::F64 => self.from_double(f64::from_bits(bits)),
+        }
+    }
+
+    fn from_integer(&self, bits: u64, width: u32, signed: bool) -> u64 {
+        let unused = 64 - width;
+        let value = if signed {
+            i128::from((bits << unused) as i64 >> unused)
+        } else {
+            i128::from(bits << unused >> unused)
+        };
+        if let Number::Integer { bits, signed } = self.to {
+            let value = if self.sat {
+                let low = if signed { -(1 << (bits - 1)) } else { 0 };
+                let high = (1_i128 << (bits - u32::from(signed))) - 1;
+                value.clamp(low, high)
+            } else {
+                value
+            };
+            let unused = 64 - bits;
+            let cut = (value as u64) << unused;
+            return if signed {
+                (cut as i64 >> unused) as u64
+            } else {
+                cut >> unused
+            };
+        }
+        let exact = Value::from_integer(value < 0, value.unsigned_abs() as u64);
+        self.encode(exact)
+    }
+
+    /// From `.f32` and what is exact in it.
+    fn from_single(&self, x: f32) -> u64 {
+        let x = self.integral.map_or(x, |round| integral_single(x, round));
+        match self.to {
+            Number::Integer { bits, signed } => {
+                let round = self.integral.unwrap_or(Round::Zero);
+                integer!(single_to_integer(x, round), bits, signed)
+            }
+            Number::F64 if x.is_nan() => double::quiet(x.into()).to_bits(),
+            _ => self.encode(Format::F32.decode(x.to_bits().into())),
+        }
+    }
+
+    fn from_double(&self, x: f64) -> u64 {
+        let x = self.integral.map_or(x, |round| integral_double(x, round));
+        match self.to {
+            Number::Integer { bits, signed } => {
+                let round = self.integral.unwrap_or(Round::Zero);
+                integer!(double_to_integer(x, round), bits, signed)
+            }
+            Number::F64 if x.is_nan() && !self.sat => double::quiet(x).to_bits(),
+            _ => self.encode(Format::F64.decode(x.to_bits())),
+        }
+    }
+
+    /// Rounds to a floating-point result, with the modifiers.
+    fn encode(&self, value: Value) -> u64 {
+        let format = match self.to {
+            Number::F16 => Format::F16,
+            Number::BF16 => Format::BF16,
+            Number::F64 => Format::F64,
+            Number::F32 | Number::Integer { .. } => Format::F32,
+        };
+        let bits = format.encode(value, self.round, self.satfinite);
+        let sign = bits > format.nan();
+        let nan = !sign && bits > format.infinity();
+        let bits = if self.relu && sign { 0 } else { bits };
+        if self.sat {
+            // One is below infinity by half of the exponents.
+            let one = ((1 << (format.exponent_bits - 1)) - 1) << format.fraction_bits;
+            return if sign || nan { 0 } else { bits.min(one) };
+        }
+        match self.to {
+            Number::F32 => flush_if(self.ftz, f32::from_bits(bits as u32)).to_bits().into(),
+            Number::F64 if nan => double::NAN,
+            _ => bits,
+        }
+    }
 }

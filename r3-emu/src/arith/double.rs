@@ -90,7 +90,10 @@ pub fn fma(a: f64, b: f64, c: f64, round: Round) -> f64 {
 
 #[inline(never)]
 fn fma_directed(a: f64, b: f64, c: f64, round: Round) -> f64 {
-    encode(Value::product_sum(decode(a), decode(b), decode(c), round), round)
+    encode(
+        Value::product_sum(decode(a), decode(b), decode(c), round),
+        round,
+    )
 }
 
 /// `div`

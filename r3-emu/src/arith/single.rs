@@ -11,6 +11,17 @@ pub fn canonical(x: f32) -> f32 {
     if x.is_nan() { f32::from_bits(NAN) } else { x }
 }
 
+/// A square root with the NaN that arithmetic gives. (The compiler holds "NaN if `x < 0`, else its root" for the root
+/// alone, whose NaN is another: so the choice is made on bits.)
+#[inline(always)]
+pub(super) fn root(x: f32) -> f32 {
+    let bits = x.to_bits();
+    // Above 0x8000_0000: negative, but not -0. Above infinity: NaN.
+    let invalid = bits > 0x8000_0000 || bits.wrapping_sub(0x7f80_0001) < 0x007f_ffff;
+    let root = x.sqrt().to_bits();
+    f32::from_bits(if invalid { NAN } else { root })
+}
+
 /// Flushes a subnormal number to zero of the same sign.
 #[inline(always)]
 pub fn flush(x: f32) -> f32 {
@@ -193,14 +204,14 @@ pub fn rcp(a: f32, round: Round, ftz: bool) -> f32 {
 pub fn sqrt(a: f32, round: Round, ftz: bool) -> f32 {
     let a = flush_if(ftz, a);
     let result = match round {
-        Round::NearestEven => a.sqrt(),
+        Round::NearestEven => root(a),
         _ => {
             let wide = f64::from(a);
             let root = wide.sqrt();
-            narrow(odd(root, (-root).mul_add(root, wide)), round)
+            canonical(narrow(odd(root, (-root).mul_add(root, wide)), round))
         }
     };
-    flush_if(ftz, canonical(result))
+    flush_if(ftz, result)
 }
 
 /// `neg`
