@@ -6,8 +6,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 fn main() -> ExitCode {
-    let (mut bad, mut bytes, mut parsing, mut checking) =
-        (0, 0, Duration::ZERO, Duration::ZERO);
+    let (mut bad, mut bytes, mut parsing, mut checking) = (0, 0, Duration::ZERO, Duration::ZERO);
     let mut files = 0u32;
     for path in std::env::args().skip(1) {
         let Ok(text) = std::fs::read_to_string(&path) else {

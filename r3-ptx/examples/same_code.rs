@@ -48,7 +48,7 @@ fn sections(file: &str) -> Result<BTreeMap<String, Vec<(u64, Vec<u8>)>>, String>
             .or_else(|| name.strip_prefix(".rel"));
         let of = of.unwrap_or(name);
         let compared = [".text", ".nv.", ".bss", ".data"];
-        if !compared.iter().any(|prefix| of.starts_with(prefix)) {
+        if of.contains("debug") || !compared.iter().any(|prefix| of.starts_with(prefix)) {
             continue;
         }
         let data = section.data().unwrap_or_default();

@@ -362,6 +362,8 @@ pub enum Operand {
     Index(Range),
     /// `[name]`, `[name+4]`, `[name+-4]`
     Address(Name, i64),
+    /// `[name+0]`: as `[name]`, but without optimisation assemblers make other code of it.
+    AddressPlusZero(Name),
     /// `[number]`
     AbsoluteAddress(u64),
     /// `[a, b, …]` of textures and tensors: elements in [`Body::operands`]. The first has its offset as [`Operand::Offset`].

@@ -269,7 +269,9 @@ impl<'t> BodyChecker<'_, 't> {
             },
             O::List(_) => "a list of a call".into(),
             O::Index(_) => "an element of an array".into(),
-            O::Address(name, _) => format!("an address, `[{}…]`", text(name)),
+            O::Address(name, _) | O::AddressPlusZero(name) => {
+                format!("an address, `[{}…]`", text(name))
+            }
             O::AbsoluteAddress(at) => format!("the address [{at}]"),
             O::AddressList(_) => "an address with coordinates".into(),
         })
@@ -548,6 +550,7 @@ impl<'t> BodyChecker<'_, 't> {
         const EXPECTED: &str = "an address in brackets";
         let (name, offset) = match *operand {
             tree::Operand::Address(name, offset) => (name, offset),
+            tree::Operand::AddressPlusZero(name) => (name, 0),
             tree::Operand::AbsoluteAddress(at) => return Ok(Operand::MemoryAbsolute(at)),
             tree::Operand::Index(range) => {
                 let (symbol, offset) = self.element_of_array(range, operand)?;
@@ -610,7 +613,8 @@ impl<'t> BodyChecker<'_, 't> {
     /// A texture, sampler, surface, or a tensor map: by name or by a register.
     fn handle(&mut self, brackets: bool, operand: &tree::Operand) -> Made {
         let name = match (operand, brackets) {
-            (tree::Operand::Address(name, _), true) | (tree::Operand::Name(name), false) => *name,
+            (tree::Operand::Address(name, _) | tree::Operand::AddressPlusZero(name), true)
+            | (tree::Operand::Name(name), false) => *name,
             _ => return self.expected("a texture, sampler or surface, in brackets", operand),
         };
         if let Some(register) = self.address_register(name)? {

@@ -160,14 +160,7 @@ impl<'a> Parser<'a> {
         let symbol = self.symbol(text);
         match (symbol, element) {
             (Symbol::Name(name), None) => match self.cursor.peek() {
-                b'+' | b'-' => {
-                    let offset = self.offset()?;
-                    Ok(if offset == 0 {
-                        Operand::Name(name)
-                    } else {
-                        Operand::Offset(name, offset)
-                    })
-                }
+                b'+' | b'-' => Ok(Operand::Offset(name, self.offset()?)),
                 b'[' => self.index(arena, name),
                 _ => Ok(Operand::Name(name)),
             },
@@ -235,6 +228,7 @@ impl<'a> Parser<'a> {
         if self.cursor.eat(b']') {
             match first {
                 Operand::Name(name) => return Ok(Operand::Address(name, 0)),
+                Operand::Offset(name, 0) => return Ok(Operand::AddressPlusZero(name)),
                 Operand::Offset(name, offset) => return Ok(Operand::Address(name, offset)),
                 Operand::Number(Number::Signed(n)) => {
                     return Ok(Operand::AbsoluteAddress(n as u64));

@@ -163,6 +163,11 @@ impl Printer<'_> {
                 }
                 f.write_str("]")
             }
+            Operand::AddressPlusZero(name) => {
+                f.write_str("[")?;
+                f.write_str(self.name(name))?;
+                f.write_str("+0]")
+            }
             Operand::AbsoluteAddress(address) => write!(f, "[{address}]"),
             Operand::AddressList(range) => enclosed(f, "[", range, "]"),
         }
