@@ -1,0 +1,267 @@
+//! Stream-ordered memory and its pools.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock, Mutex};
+
+use crate::api::{Call, In, Out, api};
+use crate::context;
+use crate::device::{self, Device};
+use crate::error::{CuError, Res};
+use crate::handle::{self, Handle};
+use crate::process::lock;
+use crate::space::{self, Kind, Request};
+use crate::stream;
+use crate::vmm::{Access, Location};
+use crate::work::Work;
+
+/// A pool.
+pub struct Pool {
+    pub handle: Handle,
+    pub device: &'static Device,
+    default: bool,
+    destroyed: AtomicBool,
+    attributes: Mutex<BTreeMap<u32, u64>>,
+    /// Devices that see its memory, besides its own.
+    access: Mutex<Vec<i32>>,
+}
+
+/// `CUmemPoolProps`
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Properties {
+    kind: u32,
+    handle_types: u32,
+    location: Location,
+    security: u64,
+    max: u64,
+    usage: u16,
+    reserved: [u8; 54],
+}
+
+impl Properties {
+    pub fn device(&self) -> Res<&'static Device> {
+        self.location.device()
+    }
+}
+
+/// Default and current pool of each device.
+static POOLS: LazyLock<Vec<(Arc<Pool>, Mutex<Arc<Pool>>)>> = LazyLock::new(|| {
+    let pools = device::all().iter().map(|device| {
+        let pool = Pool::create(device, true);
+        (pool.clone(), Mutex::new(pool))
+    });
+    pools.collect()
+});
+
+impl Pool {
+    fn create(device: &'static Device, default: bool) -> Arc<Self> {
+        handle::create(|handle| Self {
+            handle,
+            device,
+            default,
+            destroyed: AtomicBool::new(false),
+            attributes: Mutex::new(BTreeMap::from([(1, 1), (2, 1), (3, 1)])),
+            access: Mutex::default(),
+        })
+    }
+
+    fn of(device: i32) -> Res<&'static (Arc<Self>, Mutex<Arc<Self>>)> {
+        device::get(device)?;
+        POOLS.get(device as usize).ok_or(CuError::INVALID_DEVICE)
+    }
+
+    fn used(&self) -> u64 {
+        let of_it = |found: &space::Allocation| found.kind == Kind::Pool && found.owner == self.handle;
+        space::within(0, u64::MAX).iter().filter(|found| of_it(found)).map(|found| found.len).sum()
+    }
+}
+
+/// Memory from a pool, in the order of the stream. (The address is good at once; using it earlier is the program's race.)
+fn allocate(address: Out<u64>, len: usize, pool: Option<Arc<Pool>>, on: Handle, call: &Call) -> Res {
+    address.required()?;
+    let stream = stream::resolve(on, call.per_thread)?;
+    let context = stream.context()?;
+    let pool = match pool {
+        Some(pool) => pool,
+        None => lock(&Pool::of(context.device.ordinal)?.1).clone(),
+    };
+    if pool.destroyed.load(Ordering::Relaxed) {
+        return Err(CuError::INVALID_VALUE);
+    }
+    address.set(new_in(&pool, len as u64, context.handle)?)?;
+    Ok(())
+}
+
+/// Memory of a pool.
+pub fn new_in(pool: &Pool, len: u64, context: Handle) -> Res<u64> {
+    let request = Request { kind: Kind::Pool, len, device: pool.device, context, flags: 0, owner: pool.handle };
+    let visible = lock(&pool.access).clone();
+    space::allocate(request, &visible)
+}
+
+/// The current pool of a device.
+pub fn current(device: i32) -> Res<Arc<Pool>> {
+    Ok(lock(&Pool::of(device)?.1).clone())
+}
+
+fn at(location: Out<Location>) -> Res<i32> {
+    Ok(location.get()?.device()?.ordinal)
+}
+
+api! {
+    fn cuMemAllocAsync/cuMemAllocAsync_ptsz(address: Out<u64>, len: usize, stream: Handle) |call| {
+        allocate(address, len, None, stream, call)
+    }
+
+    fn cuMemAllocFromPoolAsync/cuMemAllocFromPoolAsync_ptsz(address: Out<u64>, len: usize, pool: Handle, stream: Handle) |call| {
+        allocate(address, len, Some(handle::get::<Pool>(pool)?), stream, call)
+    }
+
+    fn cuMemFreeAsync/cuMemFreeAsync_ptsz(address: u64, stream: Handle) |call| {
+        let stream = stream::resolve(stream, call.per_thread)?;
+        let found = space::find(address).filter(|found| found.base == address).ok_or(CuError::INVALID_VALUE)?;
+        match found.kind {
+            Kind::Pool => stream::submit(&stream, Work::Free(address)).map(drop),
+            Kind::Device => {
+                stream::submit_and_wait(&stream, Work::Nothing)?;
+                space::free(address, |found| found.kind == Kind::Device)
+            }
+            _ => Err(CuError::INVALID_VALUE),
+        }
+    }
+
+    fn cuDeviceGetDefaultMemPool(pool: Out<Handle>, device: i32) {
+        pool.set(Pool::of(device)?.0.handle)
+    }
+
+    fn cuDeviceGetMemPool(pool: Out<Handle>, device: i32) {
+        pool.set(lock(&Pool::of(device)?.1).handle)
+    }
+
+    fn cuDeviceSetMemPool(device: i32, pool: Handle) {
+        let pool = handle::get::<Pool>(pool)?;
+        if pool.device.ordinal != device {
+            return Err(CuError::INVALID_VALUE);
+        }
+        *lock(&Pool::of(device)?.1) = pool;
+        Ok(())
+    }
+
+    fn cuMemGetDefaultMemPool(pool: Out<Handle>, location: Out<Location>, _kind: u32) {
+        pool.set(Pool::of(at(location)?)?.0.handle)
+    }
+
+    fn cuMemGetMemPool(pool: Out<Handle>, location: Out<Location>, _kind: u32) {
+        pool.set(lock(&Pool::of(at(location)?)?.1).handle)
+    }
+
+    fn cuMemSetMemPool(location: Out<Location>, _kind: u32, pool: Handle) {
+        let pool = handle::get::<Pool>(pool)?;
+        *lock(&Pool::of(at(location)?)?.1) = pool;
+        Ok(())
+    }
+
+    fn cuMemPoolCreate(pool: Out<Handle>, properties: In<Properties>) {
+        pool.required()?;
+        let properties = properties.get()?;
+        if properties.kind != 1 || properties.handle_types != 0 {
+            return Err(if properties.kind == 1 { CuError::NOT_SUPPORTED } else { CuError::INVALID_VALUE });
+        }
+        pool.set(Pool::create(properties.device()?, false).handle)
+    }
+
+    fn cuMemPoolDestroy(pool: Handle) {
+        let found = handle::get::<Pool>(pool)?;
+        if found.default {
+            return Err(CuError::INVALID_VALUE);
+        }
+        found.destroyed.store(true, Ordering::Relaxed);
+        let slot = Pool::of(found.device.ordinal)?;
+        let mut current = lock(&slot.1);
+        if current.handle == pool {
+            *current = slot.0.clone();
+        }
+        handle::remove::<Pool>(pool).map(drop)
+    }
+
+    fn cuMemPoolTrimTo(pool: Handle, _keep: usize) {
+        handle::get::<Pool>(pool).map(drop)
+    }
+
+    fn cuMemPoolSetAttribute(pool: Handle, attribute: u32, value: In<u32>) {
+        let pool = handle::get::<Pool>(pool)?;
+        let value = match attribute {
+            1..=3 => u64::from(value.get()?),
+            4 | 6 | 8 => In::new(value.pointer().cast::<u64>()).get()?,
+            _ => return Err(CuError::INVALID_VALUE),
+        };
+        lock(&pool.attributes).insert(attribute, value);
+        Ok(())
+    }
+
+    fn cuMemPoolGetAttribute(pool: Handle, attribute: u32, value: Out<u32>) {
+        let pool = handle::get::<Pool>(pool)?;
+        let kept = lock(&pool.attributes).get(&attribute).copied().unwrap_or(0);
+        match attribute {
+            1..=3 => value.set(kept as u32),
+            4 => value.cast::<u64>().set(kept),
+            5..=8 => value.cast::<u64>().set(pool.used()),
+            _ => Err(CuError::INVALID_VALUE),
+        }
+    }
+
+    fn cuMemPoolSetAccess(pool: Handle, list: In<Access>, count: usize) {
+        let pool = handle::get::<Pool>(pool)?;
+        for access in list.list(count)? {
+            let device = access.location.device()?.ordinal;
+            let see = access.flags != 0;
+            if device == pool.device.ordinal {
+                if !see {
+                    return Err(CuError::INVALID_DEVICE);
+                }
+                continue;
+            }
+            let mut devices = lock(&pool.access);
+            devices.retain(|known| *known != device);
+            if see {
+                devices.push(device);
+            }
+            drop(devices);
+            for found in space::within(0, u64::MAX) {
+                if found.kind == Kind::Pool && found.owner == pool.handle {
+                    space::set_visible(found.base, device, see)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn cuMemPoolGetAccess(flags: Out<u32>, pool: Handle, location: Out<Location>) {
+        let pool = handle::get::<Pool>(pool)?;
+        let device = at(location)?;
+        let sees = device == pool.device.ordinal || lock(&pool.access).contains(&device);
+        flags.set(if sees { 3 } else { 0 })
+    }
+
+    fn cuMemPoolExportToShareableHandle(_to: Out<u64>, _pool: Handle, _kind: u32, _flags: u64) {
+        Err(CuError::NOT_SUPPORTED)
+    }
+
+    fn cuDeviceGraphMemTrim(device: i32) {
+        device::get(device).map(drop)
+    }
+
+    fn cuDeviceGetGraphMemAttribute(device: i32, attribute: u32, value: Out<u64>) {
+        device::get(device)?;
+        if attribute > 3 {
+            return Err(CuError::INVALID_VALUE);
+        }
+        value.set(0)
+    }
+
+    fn cuDeviceSetGraphMemAttribute(device: i32, _attribute: u32, _value: In<u64>) {
+        device::get(device)?;
+        context::top().map(drop)
+    }
+}

@@ -1,0 +1,147 @@
+//! The driver's life in a process: start, fork, end; and what tests ask of it through the environment.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::Write;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+
+use crate::error::{self, CuError, Res};
+
+const NEW: u8 = 0;
+const READY: u8 = 1;
+/// The child of a process that had started the driver.
+const FORKED: u8 = 2;
+const ENDED: u8 = 3;
+
+static STATE: AtomicU8 = AtomicU8::new(NEW);
+
+/// Locks, also after a panic elsewhere: what the locks here guard is whole at every moment.
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// `SOFTCUDA_…`, where it is set and not empty.
+pub fn setting(name: &str) -> Option<String> {
+    std::env::var(format!("SOFTCUDA_{name}")).ok().filter(|value| !value.is_empty())
+}
+
+/// The same as a number.
+pub fn number(name: &str) -> Option<u64> {
+    let text = setting(name)?;
+    match text.parse() {
+        Ok(number) => Some(number),
+        Err(_) => {
+            once(name, &format!("softcuda: SOFTCUDA_{name}={text} is not a number; it is ignored"));
+            None
+        }
+    }
+}
+
+/// Whether the driver may be used.
+pub fn check(is_init: bool) -> Res {
+    match STATE.load(Ordering::Acquire) {
+        READY => Ok(()),
+        NEW if is_init => Ok(()),
+        ENDED => Err(CuError::DEINITIALIZED),
+        _ => Err(CuError::NOT_INITIALIZED),
+    }
+}
+
+/// Whether the driver was started (in this process).
+pub fn started() -> bool {
+    STATE.load(Ordering::Acquire) == READY
+}
+
+extern "C" fn in_child() {
+    if STATE.load(Ordering::Acquire) == READY {
+        STATE.store(FORKED, Ordering::Release);
+    }
+}
+
+extern "C" fn at_exit() {
+    let _ = STATE.compare_exchange(READY, ENDED, Ordering::AcqRel, Ordering::Acquire);
+    crate::launch::cancel_all();
+}
+
+/// `cuInit`.
+pub fn start() -> Res {
+    static STARTING: Mutex<()> = Mutex::new(());
+    let _one = lock(&STARTING);
+    check(true)?;
+    if started() {
+        return Ok(());
+    }
+    if crate::device::count() == 0 {
+        return Err(CuError::NO_DEVICE);
+    }
+    // SAFETY: `in_child` only stores to an atomic, which is allowed after fork; `at_exit` only to atomics.
+    unsafe {
+        libc::pthread_atfork(None, None, Some(in_child));
+        if setting("TEARDOWN").as_deref() != Some("none") {
+            libc::atexit(at_exit);
+        }
+    }
+    STATE.store(READY, Ordering::Release);
+    Ok(())
+}
+
+/// Says something on standard error, once for each key.
+pub fn once(key: &str, message: &str) {
+    static SAID: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    if lock(&SAID).insert(key.to_owned()) {
+        say(message);
+    }
+}
+
+/// Says something on standard error.
+pub fn say(message: &str) {
+    let _ = writeln!(std::io::stderr(), "{message}");
+}
+
+/// `SOFTCUDA_LOG=FILE`: one line a call: thread, name.
+pub fn log(name: &str) {
+    static LOG: LazyLock<Option<File>> = LazyLock::new(|| {
+        let path = setting("LOG")?;
+        File::options().create(true).append(true).open(path).ok()
+    });
+    if let Some(mut file) = LOG.as_ref() {
+        // SAFETY: no arguments.
+        let thread = unsafe { libc::syscall(libc::SYS_gettid) };
+        let _ = file.write_all(format!("{thread} {name}\n").as_bytes());
+    }
+}
+
+/// `SOFTCUDA_FAIL=NAME:N[+][:ERROR],…`: the Nth call of NAME (with `+`, each one from there) fails.
+pub fn refusal(name: &str) -> Res {
+    struct Rule {
+        from: u64,
+        on: bool,
+        error: CuError,
+        seen: AtomicU64,
+    }
+    static RULES: LazyLock<BTreeMap<String, Rule>> = LazyLock::new(|| {
+        let text = setting("FAIL").unwrap_or_default();
+        let rule = |item: &str| {
+            let mut parts = item.split(':');
+            let name = parts.next()?.to_owned();
+            let count = parts.next()?;
+            let on = count.ends_with('+');
+            let from = count.trim_end_matches('+').parse().ok()?;
+            let error = match parts.next() {
+                Some(error) => error::parse(error)?,
+                None => CuError::UNKNOWN,
+            };
+            Some((name, Rule { from, on, error, seen: AtomicU64::new(0) }))
+        };
+        text.split(',').filter_map(rule).collect()
+    });
+    let Some(rule) = RULES.get(name) else {
+        return Ok(());
+    };
+    let seen = rule.seen.fetch_add(1, Ordering::Relaxed) + 1;
+    if seen == rule.from || (rule.on && seen > rule.from) {
+        return Err(rule.error);
+    }
+    Ok(())
+}
