@@ -39,6 +39,8 @@ without() {
 without r3-archive r3-image r3-options r3-replay cudarc object
 without r3-image r3-archive r3-options r3-replay cudarc
 without r3-options r3-archive r3-image r3-replay cudarc
+without r3-ptx r3-emu r3-archive r3-image r3-options r3-replay cudarc
+without r3-emu r3-archive r3-image r3-options r3-replay cudarc
 
 # only PATTERN FOLDER FILE: what PATTERN stands for is done in FILE alone.
 only() {

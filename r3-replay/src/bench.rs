@@ -1,9 +1,12 @@
-//! How long a launch takes on the GPU.
+//! How long a launch takes on a GPU, or how much it does on the CPU device.
+
+use std::collections::BTreeMap;
 
 use r3_archive::Archive;
 use r3_archive::model::LaunchId;
 use serde::Serialize;
 
+use crate::device::{BlockRange, Effort, Work};
 use crate::error::ReplayError;
 use crate::names::readable;
 use crate::nvml::{GpuState, Nvml};
@@ -39,6 +42,59 @@ pub struct Times {
     pub max: f64,
 }
 
+/// What a launch did on a device that counts.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct WorkReport {
+    /// What stands for time: the weighted count of warp instructions.
+    pub cost: u64,
+    /// What `cost` counts.
+    pub cost_unit: &'static str,
+    /// Warp instructions in all.
+    pub warp_instructions: u64,
+    /// Warp instructions by class, as far as there are any.
+    pub by_class: BTreeMap<&'static str, u64>,
+    /// Instructions of single threads.
+    pub thread_instructions: u64,
+    /// 32-byte sectors of global memory that warps touched.
+    pub global_sectors: u64,
+    /// Extra passes through shared memory because of bank conflicts.
+    pub bank_conflicts: u64,
+    /// Blocks that ran.
+    pub blocks: u64,
+    /// Blocks of the grid.
+    pub of_blocks: u64,
+    /// Whether all runs gave the same counts.
+    pub steady: bool,
+    /// Instructions of single threads in a second of the host, by the median of `wall_nanoseconds`.
+    pub thread_instructions_per_second: Option<f64>,
+}
+
+/// What [`WorkReport::cost`] counts.
+pub const COST_UNIT: &str = "weighted warp instructions";
+
+impl WorkReport {
+    fn new(work: &Work, grid: [u32; 3]) -> Self {
+        Self {
+            cost: work.cost,
+            cost_unit: COST_UNIT,
+            warp_instructions: work.warp_instructions.iter().map(|(_, count)| count).sum(),
+            by_class: work
+                .warp_instructions
+                .iter()
+                .filter(|(_, count)| *count > 0)
+                .copied()
+                .collect(),
+            thread_instructions: work.thread_instructions,
+            global_sectors: work.global_sectors,
+            bank_conflicts: work.bank_conflicts,
+            blocks: work.blocks,
+            of_blocks: BlockRange::all(grid).end,
+            steady: true,
+            thread_instructions_per_second: None,
+        }
+    }
+}
+
 /// The result of one launch.
 #[derive(Clone, Debug, Serialize)]
 pub struct LaunchBench {
@@ -53,11 +109,21 @@ pub struct LaunchBench {
     /// Form of the code that ran.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
-    /// Times in nanoseconds.
+    /// Times on the GPU, in nanoseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nanoseconds: Option<Times>,
-    /// Every run, in order, in nanoseconds.
+    /// Every run on the GPU, in order, in nanoseconds.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub samples: Vec<f64>,
+    /// What the launch did on the CPU device.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub work: Option<WorkReport>,
+    /// Times that the host took to interpret it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wall_nanoseconds: Option<Times>,
+    /// Every run on the CPU device, in order: time of the host in nanoseconds.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub wall_samples: Vec<f64>,
     /// Whether memory was put back before each run.
     pub restored: bool,
     /// The GPU before the runs.
@@ -71,6 +137,8 @@ pub struct LaunchBench {
     /// Why it could not be run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// The error is about this kind of device, and not about the launch.
+    pub cannot_run: bool,
 }
 
 /// Measures a launch.
@@ -89,11 +157,15 @@ pub fn bench(
         code: None,
         nanoseconds: None,
         samples: Vec::new(),
+        work: None,
+        wall_nanoseconds: None,
+        wall_samples: Vec::new(),
         restored: options.restore,
         before: None,
         after: None,
         notes: Vec::new(),
         error: None,
+        cannot_run: false,
     };
     let launch = match archive.load_launch(id) {
         Ok(launch) => launch,
@@ -108,17 +180,23 @@ pub fn bench(
         || format!("kernel {}", launch.kernel),
         |kernel| readable(&kernel.name),
     );
-    match replayer.restore(&launch) {
-        Ok(restored) => {
-            result.code = Some(restored.form.to_string());
-            result.notes.clone_from(&restored.notes);
-            if let Err(error) = measure(replayer, nvml, &restored, options, &mut result) {
-                result.error = Some(error.cause.to_string());
-            }
-        }
-        Err(error) => result.error = Some(error.cause.to_string()),
+    let measured = replayer.restore(&launch).and_then(|restored| {
+        result.code = Some(restored.form.to_string());
+        result.notes.clone_from(&restored.notes);
+        measure(replayer, nvml, &restored, options, &mut result)
+    });
+    if let Err(error) = measured {
+        result.error = Some(error.cause.to_string());
+        result.cannot_run = error.cause.cannot_run_here();
     }
     result.nanoseconds = times(&result.samples);
+    result.wall_nanoseconds = times(&result.wall_samples);
+    if let (Some(work), Some(wall)) = (&mut result.work, &result.wall_nanoseconds)
+        && wall.median > 0.0
+    {
+        let seconds = wall.median / 1e9;
+        work.thread_instructions_per_second = Some(work.thread_instructions as f64 / seconds);
+    }
     result
 }
 
@@ -149,9 +227,9 @@ fn measure(
                     replayer.restore(restored.launch)?;
                 }
             }
-            let nanoseconds = replayer.launch_timed(restored)?;
+            let effort = replayer.launch_timed(restored)?;
             if run >= options.warmup {
-                result.samples.push(nanoseconds);
+                result.add(effort);
             }
         }
         result.after = nvml.map(Nvml::state);
@@ -162,6 +240,24 @@ fn measure(
         return measured.and(freed);
     }
     measured
+}
+
+impl LaunchBench {
+    fn add(&mut self, effort: Effort) {
+        match effort {
+            Effort::Nanoseconds(time) => self.samples.push(time),
+            Effort::Work(work) => {
+                self.wall_samples.push(work.wall.as_nanos() as f64);
+                let new = WorkReport::new(&work, self.grid);
+                match &mut self.work {
+                    None => self.work = Some(new),
+                    Some(first) => {
+                        first.steady &= first.cost == new.cost && first.by_class == new.by_class;
+                    }
+                }
+            }
+        }
+    }
 }
 
 /// Median, its confidence interval and extremes; `None` without samples.

@@ -41,13 +41,35 @@ impl fmt::Display for Form {
     }
 }
 
+/// What code is chosen for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// Architecture, e.g. 90 for compute capability 9.0.
+    pub sm: u32,
+    /// Whether it runs machine code, and not PTX alone.
+    pub machine_code: bool,
+}
+
+/// Which bytes code is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Part {
+    /// The whole image.
+    Whole,
+    /// One container of a fatbin that has several.
+    Container(usize),
+    /// One entry of the image.
+    Entry(usize),
+    /// PTX that was given in place of the image.
+    Attached(usize),
+}
+
 /// Code to be loaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Code {
     /// The bytes.
     pub bytes: Vec<u8>,
-    /// Which part of the image they are; `None` when they are all of it.
-    pub part: Option<usize>,
+    /// Which part of the image they are.
+    pub part: Part,
     /// Their form.
     pub form: Form,
     /// What the user should know about the choice.
@@ -71,6 +93,20 @@ pub enum CodeError {
         /// What the image has.
         forms: String,
     },
+    /// The device runs PTX alone, and there is none.
+    #[error(
+        "the CPU device runs PTX, and the image has none of kernel {kernel}: it has {forms}. \
+         Use --device cuda on a machine with such a GPU, or give the kernel's PTX with --ptx FILE"
+    )]
+    NoPtx {
+        /// The kernel.
+        kernel: String,
+        /// What the image has.
+        forms: String,
+    },
+    /// Machine code was asked for on a device that runs none.
+    #[error("--code sass: the CPU device runs PTX only; use --device cuda")]
+    NoMachineCode,
     /// The form that was asked for is not there.
     #[error("--code {mode}: the image has no {wanted} of kernel {kernel} for {}: it has {forms}", sm_name(*.sm))]
     FormMissing {
@@ -101,41 +137,66 @@ fn sm_name(sm: u32) -> String {
     format!("sm_{sm}")
 }
 
-/// Chooses the code for a kernel on a device of a compute capability.
+/// Chooses the code for a kernel on a device.
 pub fn choose(
     image: &Image,
     kernel: &str,
-    compute_capability: (i32, i32),
+    target: Target,
     mode: CodeMode,
 ) -> Result<Code, CodeError> {
-    let sm = architecture(compute_capability);
-    let forms = || spell_forms(&image.code_forms());
+    let sm = target.sm;
+    if !target.machine_code {
+        return match mode {
+            CodeMode::Sass => Err(CodeError::NoMachineCode),
+            CodeMode::Auto | CodeMode::Ptx => ptx_alone(image, kernel, sm),
+        };
+    }
+    let missing = |mode, wanted| CodeError::FormMissing {
+        mode,
+        wanted,
+        kernel: kernel.to_owned(),
+        sm,
+        forms: spell_forms(&image.code_forms()),
+    };
     match mode {
         CodeMode::Auto => as_recorded(image, kernel, sm),
-        CodeMode::Sass => {
-            extract(image, kernel, sm, CodeForm::Cubin)?.ok_or_else(|| CodeError::FormMissing {
-                mode: "sass",
-                wanted: "machine code",
-                kernel: kernel.to_owned(),
-                sm,
-                forms: forms(),
-            })
-        }
+        CodeMode::Sass => extract(image, kernel, sm, CodeForm::Cubin)?
+            .ok_or_else(|| missing("sass", "machine code")),
         CodeMode::Ptx => {
-            extract(image, kernel, sm, CodeForm::Ptx)?.ok_or_else(|| CodeError::FormMissing {
-                mode: "ptx",
-                wanted: "PTX",
-                kernel: kernel.to_owned(),
-                sm,
-                forms: forms(),
-            })
+            extract(image, kernel, sm, CodeForm::Ptx)?.ok_or_else(|| missing("ptx", "PTX"))
         }
     }
 }
 
-/// 90 for compute capability 9.0.
-fn architecture((major, minor): (i32, i32)) -> u32 {
-    u32::try_from(major.saturating_mul(10).saturating_add(minor)).unwrap_or(0)
+/// The kernel's PTX that a GPU of the architecture would compile; else that of another architecture, with a note: a
+/// device that interprets PTX does not mind.
+fn ptx_alone(image: &Image, kernel: &str, sm: u32) -> Result<Code, CodeError> {
+    if let Some(code) = extract(image, kernel, sm, CodeForm::Ptx)? {
+        return Ok(code);
+    }
+    let other = image
+        .entries()
+        .iter()
+        .filter(|entry| entry.form == CodeForm::Ptx)
+        .map(|entry| entry.sm)
+        .min();
+    let code = match other {
+        Some(other) => extract(image, kernel, other, CodeForm::Ptx)?,
+        None => None,
+    };
+    let code = code.ok_or_else(|| CodeError::NoPtx {
+        kernel: kernel.to_owned(),
+        forms: spell_forms(&image.code_forms()),
+    })?;
+    let note = format!(
+        "{} is for other GPUs than {}, on which the launch was recorded",
+        code.form,
+        sm_name(sm)
+    );
+    Ok(Code {
+        note: Some(note),
+        ..code
+    })
 }
 
 fn as_recorded(image: &Image, kernel: &str, sm: u32) -> Result<Code, CodeError> {
@@ -149,7 +210,7 @@ fn as_recorded(image: &Image, kernel: &str, sm: u32) -> Result<Code, CodeError> 
             let container = Image::parse(bytes);
             if container.kernel(kernel).is_some() {
                 return Ok(Code {
-                    part: Some(part),
+                    part: Part::Container(part),
                     ..whole(&container, kernel, sm)?
                 });
             }
@@ -162,7 +223,7 @@ fn as_recorded(image: &Image, kernel: &str, sm: u32) -> Result<Code, CodeError> 
 fn whole(image: &Image, kernel: &str, sm: u32) -> Result<Code, CodeError> {
     let code = |form, note| Code {
         bytes: image.bytes().to_vec(),
-        part: None,
+        part: Part::Whole,
         form,
         note,
     };
@@ -264,7 +325,7 @@ fn extract(
         };
         return Ok(Some(Code {
             bytes,
-            part: Some(part),
+            part: Part::Entry(part),
             form: chosen,
             note: None,
         }));
@@ -305,16 +366,26 @@ pub fn spell_forms(forms: &[CodeFormSummary]) -> String {
 mod tests {
     use super::*;
 
-    const HOPPER: (i32, i32) = (9, 0);
-    const AMPERE: (i32, i32) = (8, 6);
-    const BLACKWELL: (i32, i32) = (10, 0);
+    const fn gpu(sm: u32) -> Target {
+        Target {
+            sm,
+            machine_code: true,
+        }
+    }
+    const HOPPER: Target = gpu(90);
+    const AMPERE: Target = gpu(86);
+    const BLACKWELL: Target = gpu(100);
+    const CPU: Target = Target {
+        sm: 90,
+        machine_code: false,
+    };
 
     fn image(name: &str) -> Image {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../r3-image/tests/fixtures/");
         Image::from_vec(std::fs::read(format!("{folder}{name}")).unwrap())
     }
 
-    fn chosen(image: &Image, device: (i32, i32), mode: CodeMode) -> Result<(Form, bool), String> {
+    fn chosen(image: &Image, device: Target, mode: CodeMode) -> Result<(Form, bool), String> {
         choose(image, "saxpy", device, mode)
             .map(|code| (code.form, code.note.is_some()))
             .map_err(|error| error.to_string())
@@ -358,7 +429,7 @@ mod tests {
     #[test]
     fn an_earlier_device_gets_an_error_that_lists_what_there_is() {
         let fatbin = image("default.fatbin");
-        let error = chosen(&fatbin, (7, 5), CodeMode::Auto).unwrap_err();
+        let error = chosen(&fatbin, gpu(75), CodeMode::Auto).unwrap_err();
         assert!(
             error.contains("runs on sm_75: it has SASS sm_80, sm_90; PTX compute_90"),
             "{error}"
@@ -379,7 +450,7 @@ mod tests {
             Ok((Form::Sass(100), false))
         );
         assert!(
-            chosen(&cubin, (10, 3), CodeMode::Auto).is_err(),
+            chosen(&cubin, gpu(103), CodeMode::Auto).is_err(),
             "sm_100a is for 10.0 alone"
         );
     }
@@ -392,9 +463,40 @@ mod tests {
         assert_ne!(first.part, second.part);
         for code in [&first, &second] {
             assert_eq!(code.form, Form::Sass(90));
-            let range = fatbin.containers()[code.part.unwrap()].clone();
+            let Part::Container(part) = code.part else {
+                panic!("{:?}", code.part);
+            };
+            let range = fatbin.containers()[part].clone();
             assert_eq!(code.bytes, fatbin.bytes()[range]);
         }
+    }
+
+    #[test]
+    fn a_device_without_machine_code_gets_ptx_without_a_word() {
+        let fatbin = image("default.fatbin");
+        for mode in [CodeMode::Auto, CodeMode::Ptx] {
+            assert_eq!(chosen(&fatbin, CPU, mode), Ok((Form::Ptx(90), false)));
+        }
+        assert_eq!(
+            chosen(&fatbin, CPU, CodeMode::Sass).unwrap_err(),
+            "--code sass: the CPU device runs PTX only; use --device cuda"
+        );
+        let old = Target { sm: 70, ..CPU };
+        assert_eq!(
+            chosen(&fatbin, old, CodeMode::Auto),
+            Ok((Form::Ptx(90), true)),
+            "PTX of later architectures is no obstacle, and told"
+        );
+    }
+
+    #[test]
+    fn a_cubin_alone_is_refused_by_a_device_without_machine_code() {
+        let cubin = image("saxpy-13.0-sm_90a.cubin");
+        assert_eq!(
+            chosen(&cubin, CPU, CodeMode::Auto).unwrap_err(),
+            "the CPU device runs PTX, and the image has none of kernel saxpy: it has SASS sm_90a. \
+             Use --device cuda on a machine with such a GPU, or give the kernel's PTX with --ptx FILE"
+        );
     }
 
     #[test]

@@ -4,7 +4,7 @@ use r3_archive::ReadError;
 use r3_archive::model::{KernelId, LaunchId, ModuleId};
 
 use crate::code::CodeError;
-use crate::device::{AddressRange, DeviceError};
+use crate::device::{AddressRange, BlockRange, DeviceError};
 use crate::restore::segments::Malformed;
 use crate::restore::space::SpaceError;
 
@@ -92,7 +92,26 @@ pub enum Cause {
     /// The device failed.
     #[error(transparent)]
     Device(#[from] DeviceError),
+    /// The grid has none of the blocks that were asked for.
+    #[error("--blocks {wanted}: the grid has {have} blocks, 0 to {}", have.saturating_sub(1))]
+    NoSuchBlocks {
+        /// What was asked for.
+        wanted: BlockRange,
+        /// How many there are.
+        have: u64,
+    },
     /// The device is unusable since an earlier launch failed.
     #[error("not run: launch {0} left the GPU context unusable")]
     ContextLost(LaunchId),
+}
+
+impl Cause {
+    /// Whether it is the kind of device that cannot run the launch: nothing is wrong with the launch.
+    pub fn cannot_run_here(&self) -> bool {
+        matches!(
+            self,
+            Self::Device(DeviceError::CannotRun(_))
+                | Self::Code(CodeError::NoPtx { .. } | CodeError::NoMachineCode)
+        )
+    }
 }

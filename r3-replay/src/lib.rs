@@ -3,7 +3,8 @@
 //! In flows an archive ([`r3_archive::Archive`]); out flows a report about its launches. On the way
 //! of one launch, which is the order of the modules below:
 //!
-//! 1. [`device`]: what a device must be able to do. [`device::cuda`] is a GPU through its driver.
+//! 1. [`device`]: what a device must be able to do. [`device::cuda`] is a GPU through its driver,
+//!    [`device::cpu`] interprets PTX and needs none.
 //! 2. [`restore`]: the launch's memory is put back at the addresses where it was: addresses are
 //!    reserved before anything else takes room, memory is mapped where something was recorded and
 //!    nowhere else, and bytes are written.
@@ -12,22 +13,26 @@
 //! 4. [`state`]: limits, function settings and launch attributes.
 //! 5. [`replay`]: a [`Replayer`](replay::Replayer) does all that, launches, and finds what differs
 //!    from the recorded memory after the launch.
-//! 6. [`compare`]: whether a difference is within a tolerance, and how to say where it is.
+//! 6. [`compare`]: whether a difference is within a tolerance, or within what PTX leaves open, and
+//!    how to say where it is.
 //!
 //! On top of it are [`verify`](mod@verify) (the verdict on one launch), [`noise`] (how much the
-//! original varies from run to run) and [`bench`](mod@bench) (how long it takes); [`trust`] says when
+//! original varies from run to run) and [`bench`](mod@bench) (how long it takes, or how much it does); [`trust`] says when
 //! a verdict proves less than it seems to. [`inspect`] looks into archives without a device,
 //! [`capture`] starts programs to be captured, and [`cli`] is the program.
 //!
 //! # Invariants
 //!
 //! - **Every recorded byte is compared**, those that the launch should not have touched included.
-//!   Zeros and equal chunks are recognised on the device; nothing is sampled.
+//!   Zeros and equal chunks are recognised on the device; nothing is sampled, unless only some blocks
+//!   of a grid were asked for, and then the result is never called verified.
+//! - **What differs is told.** A difference that a device may make is within a stated allowance, with
+//!   the instructions that are the reason and its size; without such a reason, bits must be equal.
 //! - **Nothing moves silently.** Memory is at its recorded address, or a note says what was
 //!   rewritten and how often, or the launch is not run.
 //! - **Archives are hostile.** Sizes are checked against the device before memory is mapped,
 //!   records against themselves before they are used, names before they reach a terminal. What a
-//!   stranger's *kernel* does is bounded by the GPU alone: see `docs/security.md`.
+//!   stranger's *kernel* does is bounded by the GPU alone, or by the CPU device: see `docs/security.md`.
 //! - **An error names** the file or launch, the kernel, the operation, and what to do.
 //! - Unsafe code is in `device::cuda` (the driver), `nvml`, and a few calls of the C library.
 

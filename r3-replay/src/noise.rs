@@ -374,7 +374,7 @@ mod tests {
     use super::*;
     use crate::replay::ReplayOptions;
     use crate::testing::{TestArchive, TestDevice, TestRegion};
-    use crate::verify::{Outcome, verify_launch};
+    use crate::verify::{Outcome, VerifyOptions, verify_launch};
 
     const A: u64 = 0x7f12_3460_0000;
 
@@ -429,7 +429,11 @@ mod tests {
             tolerances.add(rule).unwrap();
         }
         let mut outcome = |tolerances: &Tolerances| {
-            verify_launch(&archive, &mut replayer, LaunchId(1), tolerances, 2).outcome
+            let options = VerifyOptions {
+                repeat: 2,
+                ..VerifyOptions::exactly(tolerances)
+            };
+            verify_launch(&archive, &mut replayer, LaunchId(1), options).outcome
         };
         assert_eq!(outcome(&tolerances), Outcome::Within);
         assert_eq!(outcome(&Tolerances::exact()), Outcome::Mismatch);

@@ -8,8 +8,8 @@ use r3_archive::model::*;
 use r3_archive::{Archive, ArchiveWriter, WriterOptions};
 
 use crate::device::{
-    AddressRange, Device, DeviceError, DeviceInfo, Fill, GlobalAddress, JitOption, KernelHandle,
-    LaunchConfig, ModuleHandle, Piece, write_one_by_one,
+    AddressRange, Device, DeviceError, DeviceInfo, Effort, Fill, GlobalAddress, JitOption,
+    KernelHandle, LaunchConfig, ModuleHandle, Piece, write_one_by_one,
 };
 
 /// A launch of nothing.
@@ -99,7 +99,6 @@ impl TestDevice {
     pub fn new() -> Self {
         Self {
             info: DeviceInfo {
-                platform: "test".to_owned(),
                 name: "test device".to_owned(),
                 compute_capability: (9, 0),
                 total_memory: 1 << 30,
@@ -298,7 +297,12 @@ impl Device for TestDevice {
         write_one_by_one(self, pieces, fill)
     }
 
-    fn load(&mut self, _: &[u8], _: &[JitOption]) -> Result<ModuleHandle, DeviceError> {
+    fn load(
+        &mut self,
+        _: &[u8],
+        _: &[JitOption],
+        _: &[(&str, AddressRange)],
+    ) -> Result<ModuleHandle, DeviceError> {
         Ok(ModuleHandle(1))
     }
 
@@ -365,8 +369,9 @@ impl Device for TestDevice {
         &mut self,
         kernel: KernelHandle,
         config: &LaunchConfig<'_>,
-    ) -> Result<f64, DeviceError> {
-        self.launch(kernel, config).map(|()| 1000.0)
+    ) -> Result<Effort, DeviceError> {
+        self.launch(kernel, config)
+            .map(|()| Effort::Nanoseconds(1000.0))
     }
 
     fn synchronize(&mut self) -> Result<(), DeviceError> {
@@ -406,6 +411,11 @@ pub struct TestArchive {
 
 impl TestArchive {
     pub fn new() -> Self {
+        Self::with_code(PTX.as_bytes(), ImageKind::Ptx)
+    }
+
+    /// With other code of `kernel`.
+    pub fn with_code(code: &[u8], kind: ImageKind) -> Self {
         let path = tempfile::Builder::new()
             .suffix(".r3")
             .tempfile()
@@ -427,10 +437,10 @@ impl TestArchive {
             ..ProcessRecord::default()
         };
         writer.append(&process).unwrap();
-        let image = writer.put_bytes(PTX.as_bytes()).unwrap();
+        let image = writer.put_bytes(code).unwrap();
         let module = ModuleRecord {
             id: ModuleId(1),
-            kind: ImageKind::Ptx,
+            kind,
             image,
             loaded_by: "cuModuleLoadData".to_owned(),
             jit_options: Vec::new(),

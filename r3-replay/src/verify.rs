@@ -4,10 +4,11 @@ use r3_archive::Archive;
 use r3_archive::model::{LaunchId, LaunchRecord};
 use serde::{Deserialize, Serialize};
 
-use crate::compare::{ElementType, Tally, Tolerances};
+use crate::compare::{Allowance, ElementType, Tally, Tolerances};
+use crate::device::{BlockRange, Inexact};
 use crate::error::ReplayError;
 use crate::names::readable;
-use crate::replay::{BufferResult, Replayer, Restored, Rewritten};
+use crate::replay::{BufferResult, Judge, Replayer, Restored, Rewritten};
 use crate::trust::{self, Caveat};
 
 /// How a launch came out.
@@ -20,8 +21,62 @@ pub enum Outcome {
     Within,
     /// Something is out of tolerance.
     Mismatch,
+    /// Only some blocks ran; what they wrote is as recorded, or within its tolerance.
+    Sampled,
+    /// Only some blocks ran, and what they wrote is no measure of the whole: blocks write to memory of each other.
+    Undecided,
+    /// This kind of device cannot run the launch. Nothing is known to be wrong with it.
+    CannotRun,
     /// The launch could not be replayed.
     NotRun,
+}
+
+/// How a comparison is made.
+#[derive(Clone, Copy, Debug)]
+pub struct VerifyOptions<'t> {
+    /// Tolerances by kernel and buffer.
+    pub tolerances: &'t Tolerances,
+    /// Whether nothing is allowed for where the device's results may differ and no tolerance is given.
+    pub strict: bool,
+    /// How often each launch runs.
+    pub repeat: u32,
+}
+
+impl<'t> VerifyOptions<'t> {
+    /// Once, with these tolerances and nothing beyond them.
+    pub fn exactly(tolerances: &'t Tolerances) -> Self {
+        Self {
+            tolerances,
+            strict: true,
+            repeat: 1,
+        }
+    }
+}
+
+/// What a sample of blocks covered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SampleReport {
+    /// The blocks that ran, by linear index.
+    pub blocks: BlockRange,
+    /// How many the grid has.
+    pub of: u64,
+    /// Bytes that they changed: these were judged.
+    pub written_bytes: u64,
+    /// Bytes that the recorded launch changed and they did not: nothing is known of these.
+    pub untouched_bytes: u64,
+}
+
+/// Why bits may differ.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct InexactReport {
+    /// Instruction or effect.
+    pub what: String,
+    /// Line of the first one in the PTX.
+    pub line: u32,
+    /// How many there are in the PTX.
+    pub count: u32,
+    /// How far one result may be off, relative to it.
+    pub relative: f64,
 }
 
 /// What was found in one buffer.
@@ -40,6 +95,10 @@ pub struct BufferReport {
     pub chunks: u64,
     /// Chunks among them that were counted in `found`.
     pub examined: u64,
+    /// How far an element was allowed to be off, absolutely.
+    pub allowed_absolute: f64,
+    /// The same, relative to the recorded element.
+    pub allowed_relative: f64,
     /// What differs.
     pub found: Tally,
 }
@@ -57,9 +116,18 @@ pub struct LaunchReport {
     pub block: [u32; 3],
     /// How it came out.
     pub outcome: Outcome,
-    /// Why it could not be run.
+    /// Why it could not be run, or not be judged.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// What was covered, when only some blocks ran.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub sample: Option<SampleReport>,
+    /// Why bits may differ on this device, although both results are right.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub inexact: Vec<InexactReport>,
+    /// Races on shared memory that were found.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub races: Vec<String>,
     /// Form of the code that ran.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
@@ -89,6 +157,9 @@ impl LaunchReport {
             block: launch.block,
             outcome: Outcome::NotRun,
             error: Some(error),
+            sample: None,
+            inexact: Vec::new(),
+            races: Vec::new(),
             code: None,
             runs: 0,
             bytes: 0,
@@ -101,13 +172,12 @@ impl LaunchReport {
     }
 }
 
-/// Replays a launch `repeat` times and compares each time. Stops at the first mismatch.
+/// Replays a launch and compares, as often as asked for. Stops at the first mismatch.
 pub fn verify_launch(
     archive: &Archive,
     replayer: &mut Replayer<'_>,
     id: LaunchId,
-    tolerances: &Tolerances,
-    repeat: u32,
+    options: VerifyOptions<'_>,
 ) -> LaunchReport {
     let launch = match archive.load_launch(id) {
         Ok(launch) => launch,
@@ -123,38 +193,99 @@ pub fn verify_launch(
     report.caveats = trust::caveats(&launch, replayer.kernel_info(launch.kernel).as_ref());
     report.notes.clone_from(&launch.notes);
     let recorded_notes = report.notes.len();
-    for run in 0..repeat.max(1) {
-        match one_run(replayer, &launch, tolerances) {
-            Ok((restored, results)) => {
+    for run in 0..options.repeat.max(1) {
+        match one_run(replayer, &launch, options) {
+            Ok(found) => {
                 report.notes.truncate(recorded_notes);
-                fill(&mut report, restored, results);
+                fill(&mut report, found);
                 report.runs = run + 1;
             }
             Err(error) => {
-                report.outcome = Outcome::NotRun;
+                report.outcome = match error.cause.cannot_run_here() {
+                    true => Outcome::CannotRun,
+                    false => Outcome::NotRun,
+                };
                 report.error = Some(error.cause.to_string());
                 return report;
             }
         }
-        if report.outcome == Outcome::Mismatch {
+        if matches!(report.outcome, Outcome::Mismatch | Outcome::Undecided) {
             break;
         }
     }
     report
 }
 
+/// What one run showed.
+struct Found<'l> {
+    restored: Restored<'l>,
+    results: Vec<BufferResult>,
+    sample: Option<SampleReport>,
+    /// Where blocks of a sampled launch write to memory of each other.
+    meeting: Option<String>,
+    inexact: Vec<Inexact>,
+    races: Vec<String>,
+}
+
 fn one_run<'l, 'a: 'l>(
     replayer: &mut Replayer<'a>,
     launch: &'l LaunchRecord,
-    tolerances: &Tolerances,
-) -> Result<(Restored<'l>, Vec<BufferResult>), ReplayError> {
+    options: VerifyOptions<'_>,
+) -> Result<Found<'l>, ReplayError> {
     let restored = replayer.restore(launch)?;
+    let inexact = replayer.inexact(&restored)?;
     replayer.launch(&restored)?;
-    let results = replayer.compare(&restored, tolerances)?;
-    Ok((restored, results))
+    let races = replayer
+        .work()
+        .map(|work| work.races.clone())
+        .unwrap_or_default();
+    let allowance = match options.strict {
+        true => None,
+        false => Allowance::new(&inexact),
+    };
+    let mut judge = Judge::new(options.tolerances, allowance);
+    let mut found = Found {
+        results: Vec::new(),
+        sample: None,
+        meeting: None,
+        inexact,
+        races,
+        restored,
+    };
+    let restored = &found.restored;
+    match restored.blocks {
+        None => found.results = replayer.compare(restored, &mut judge)?,
+        Some(blocks) => {
+            let result = replayer.compare_sample(restored, &mut judge)?;
+            found.sample = Some(SampleReport {
+                blocks,
+                of: BlockRange::all(launch.grid).end,
+                written_bytes: result.written,
+                untouched_bytes: result.untouched,
+            });
+            found.meeting = replayer.meeting(restored)?;
+            found.results = result.buffers;
+        }
+    }
+    Ok(found)
 }
 
-fn fill(report: &mut LaunchReport, restored: Restored<'_>, results: Vec<BufferResult>) {
+impl Found<'_> {
+    fn outcome(&self) -> Outcome {
+        let ok = self.results.iter().all(BufferResult::ok);
+        match (&self.sample, ok) {
+            (Some(_), true) => Outcome::Sampled,
+            (Some(_), false) if self.meeting.is_some() => Outcome::Undecided,
+            (None, true) if self.results.is_empty() => Outcome::Identical,
+            (None, true) => Outcome::Within,
+            (_, false) => Outcome::Mismatch,
+        }
+    }
+}
+
+fn fill(report: &mut LaunchReport, found: Found<'_>) {
+    let outcome = found.outcome();
+    let restored = found.restored;
     report.code = Some(restored.form.to_string());
     report.rewritten = restored.rewritten;
     let compared = || {
@@ -163,7 +294,10 @@ fn fill(report: &mut LaunchReport, restored: Restored<'_>, results: Vec<BufferRe
             .iter()
             .filter(|buffer| buffer.target.is_some())
     };
-    report.bytes = compared().map(|buffer| buffer.region.range.len()).sum();
+    report.bytes = match found.sample {
+        Some(sample) => sample.written_bytes,
+        None => compared().map(|buffer| buffer.region.range.len()).sum(),
+    };
     report.changed_bytes = compared()
         .flat_map(|buffer| {
             buffer
@@ -173,17 +307,36 @@ fn fill(report: &mut LaunchReport, restored: Restored<'_>, results: Vec<BufferRe
                 .map(|c| u64::from(buffer.region.chunk(c.chunk).1))
         })
         .sum();
-    let outcome = if results.is_empty() {
-        Outcome::Identical
-    } else if results.iter().all(BufferResult::ok) {
-        Outcome::Within
-    } else {
-        Outcome::Mismatch
-    };
+    report.sample = found.sample;
+    report.races = found.races;
+    report.inexact = found
+        .inexact
+        .into_iter()
+        .map(|reason| InexactReport {
+            what: reason.what,
+            line: reason.line,
+            count: reason.count,
+            relative: reason.relative,
+        })
+        .collect();
+    if outcome == Outcome::Undecided {
+        let place = found.meeting.unwrap_or_default();
+        report.error = Some(format!(
+            "blocks of this kernel write to memory of each other ({place}), so that a part of them leaves other \
+             values there than all of them: run without --blocks"
+        ));
+    }
+    if found.sample.is_some_and(|sample| sample.written_bytes == 0)
+        && !report.caveats.contains(&Caveat::Vacuous)
+    {
+        report.caveats.insert(0, Caveat::Vacuous);
+    }
+    let bad = matches!(outcome, Outcome::Mismatch | Outcome::Undecided);
     // Of several runs, the worst one is reported.
-    if report.runs == 0 || outcome == Outcome::Mismatch || report.outcome == Outcome::Identical {
+    if report.runs == 0 || bad || report.outcome == Outcome::Identical {
         report.outcome = outcome;
-        report.buffers = results
+        report.buffers = found
+            .results
             .into_iter()
             .filter_map(|result| {
                 let buffer = restored.buffers.get(result.buffer)?;
@@ -194,6 +347,8 @@ fn fill(report: &mut LaunchReport, restored: Restored<'_>, results: Vec<BufferRe
                     element: result.element,
                     chunks: result.chunks,
                     examined: result.examined,
+                    allowed_absolute: result.tolerance.absolute,
+                    allowed_relative: result.tolerance.relative,
                     found: result.tally,
                 })
             })

@@ -456,20 +456,29 @@ fn driver() -> bool {
 }
 
 #[test]
-fn without_a_driver_verify_says_what_is_missing() {
+fn without_a_driver_the_cpu_device_stands_in_and_a_gpu_cannot_be_asked_for() {
     if driver() {
         return;
     }
     let folder = sample();
     for name in ["verify", "run", "bench", "noise"] {
-        let (code, message) = failure(folder.path(), &[name, "sample.r3"]);
+        let arguments = [name, "sample.r3", "--launch", "1"];
+        let (code, message) = failure(
+            folder.path(),
+            &[&arguments[..], &["--device", "cuda"]].concat(),
+        );
         assert_eq!(code, 2);
         assert!(
             message.contains("no CUDA driver: libcuda.so.1"),
             "{message}"
         );
         assert!(
-            message.contains("needs an NVIDIA GPU and its driver"),
+            message.contains("--device cpu runs kernels that have PTX"),
+            "{message}"
+        );
+        let (_, message) = failure(folder.path(), &arguments);
+        assert!(
+            message.starts_with("r3-replay: running on the CPU device, since there is no GPU to be used: libcuda.so.1"),
             "{message}"
         );
     }

@@ -56,6 +56,9 @@ const DIFFERENT: u8 = 1;
 /// Something could not be done.
 const FAILED: u8 = 2;
 
+/// Nothing was found wrong, but not all of it could be looked at: this kind of device cannot.
+const NOT_HERE: u8 = 3;
+
 /// Why a command failed. Its text is for the user; what is worth distinguishing was told apart
 /// before.
 #[derive(Debug, thiserror::Error)]

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::device::{self, DeviceArgs};
 use super::output::{Output, bytes, complain, count};
 use super::select::{self, Select};
-use super::verify::{TypeArgs, describe};
+use super::verify::TypeArgs;
 use super::{FAILED, Failure, OK};
 use crate::compare::{Tolerance, Tolerances};
 use crate::noise::{LaunchNoise, measure, tolerance_file};
@@ -59,9 +59,9 @@ pub fn run(args: &Args, out: &mut Output) -> Result<u8, Failure> {
     let archive = select::open(&args.file)?;
     let launches = select::launches(&archive, &args.select)?;
     args.types.check(&archive, &launches)?;
-    let mut device = device::open(&args.device)?;
-    let name = describe(&*device);
-    let mut replayer = device::replayer(&archive, &mut *device, &args.device, &launches)?;
+    let mut device = device::open(&args.device, None, &archive, &launches)?;
+    let name = device.info().to_string();
+    let mut replayer = device::replayer(&archive, &mut *device, &args.device, None, &launches)?;
     let reports: Vec<LaunchNoise> = launches
         .iter()
         .map(|launch| measure(&archive, &mut replayer, launch.id, args.runs, &known))

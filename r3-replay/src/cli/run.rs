@@ -2,18 +2,19 @@
 
 use std::path::{Path, PathBuf};
 
-use super::device::{self, DeviceArgs};
+use super::device::{self, BlockArgs, DeviceArgs};
 use super::output::{Output, bytes, complain, dims};
 use super::private_file::PrivateFile;
 use super::select::{self, Select};
-use super::verify::describe;
-use super::{FAILED, Failure, OK};
+use super::{FAILED, Failure, NOT_HERE, OK};
+use crate::bench::COST_UNIT;
+use crate::device::{BlockRange, Effort};
 use crate::error::ReplayError;
 use crate::replay::{Buffer, Replayer, Restored};
 
 /// Replay launches without comparing; on request, write the memory they leave to files.
 ///
-/// Exit code: 0, or 2 when something could not be run.
+/// Exit code: 0; 2 when something could not be run; 3 when the CPU device cannot run something.
 #[derive(clap::Args)]
 pub struct Args {
     /// The archive.
@@ -24,6 +25,9 @@ pub struct Args {
 
     #[command(flatten)]
     device: DeviceArgs,
+
+    #[command(flatten)]
+    blocks: BlockArgs,
 
     /// Write each buffer that the recorded launch changed to a file in this folder:
     /// `launch<N>-<buffer>.bin`.
@@ -44,23 +48,32 @@ pub fn run(args: &Args, out: &mut Output) -> Result<u8, Failure> {
             Failure::Message(format!("cannot make {}: {error}", folder.display()))
         })?;
     }
-    let mut device = device::open(&args.device)?;
-    let name = describe(&*device);
-    let mut replayer = device::replayer(&archive, &mut *device, &args.device, &launches)?;
+    let blocks = args.blocks.blocks;
+    let mut device = device::open(&args.device, blocks, &archive, &launches)?;
+    let name = device.info().to_string();
+    let mut replayer = device::replayer(&archive, &mut *device, &args.device, blocks, &launches)?;
     let mut code = OK;
     for head in &launches {
         let launch = archive.load_launch(head.id).map_err(Failure::new)?;
         match replayed(&mut replayer, &launch) {
-            Ok((restored, nanoseconds)) => {
+            Ok((restored, effort)) => {
+                let part = restored.blocks.map_or_else(String::new, |blocks| {
+                    format!(", blocks {blocks} of {}", BlockRange::all(launch.grid).end)
+                });
                 out.line(format!(
-                    "launch {} ({}) grid {} block {}: {:.3} µs on {name}, {}",
+                    "launch {} ({}) grid {} block {}{part}: {} on {name}, {}",
                     launch.id,
                     crate::names::readable(&restored.kernel.name),
                     dims(launch.grid),
                     dims(launch.block),
-                    nanoseconds / 1e3,
+                    spell(&effort),
                     restored.form
                 ))?;
+                if let Effort::Work(work) = &effort {
+                    for race in &work.races {
+                        out.line(format!("  {race}"))?;
+                    }
+                }
                 for note in &restored.notes {
                     out.line(format!("  note: {note}"))?;
                 }
@@ -70,7 +83,11 @@ pub fn run(args: &Args, out: &mut Output) -> Result<u8, Failure> {
             }
             Err(error) => {
                 complain(&error.to_string());
-                code = FAILED;
+                if !error.cause.cannot_run_here() {
+                    code = FAILED;
+                } else if code == OK {
+                    code = NOT_HERE;
+                }
             }
         }
     }
@@ -81,10 +98,21 @@ pub fn run(args: &Args, out: &mut Output) -> Result<u8, Failure> {
 fn replayed<'l, 'a: 'l>(
     replayer: &mut Replayer<'a>,
     launch: &'l r3_archive::model::LaunchRecord,
-) -> Result<(Restored<'l>, f64), ReplayError> {
+) -> Result<(Restored<'l>, Effort), ReplayError> {
     let restored = replayer.restore(launch)?;
-    let nanoseconds = replayer.launch_timed(&restored)?;
-    Ok((restored, nanoseconds))
+    let effort = replayer.launch_timed(&restored)?;
+    Ok((restored, effort))
+}
+
+fn spell(effort: &Effort) -> String {
+    match effort {
+        Effort::Nanoseconds(time) => format!("{:.3} µs", time / 1e3),
+        Effort::Work(work) => format!(
+            "{} {COST_UNIT}, {:.3} ms of the host",
+            work.cost,
+            work.wall.as_secs_f64() * 1e3
+        ),
+    }
 }
 
 /// How much is read at a time.

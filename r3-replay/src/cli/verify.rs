@@ -7,18 +7,19 @@ use r3_archive::Archive;
 use r3_archive::model::LaunchRecord;
 use serde::Serialize;
 
-use super::device::{self, DeviceArgs};
-use super::output::{Output, bytes, count, dims, driver, shorten};
+use super::device::{self, BlockArgs, DeviceArgs};
+use super::output::{Output, bytes, count, dims, shorten};
 use super::resume;
 use super::select::{self, Select};
-use super::{DIFFERENT, FAILED, Failure, OK};
+use super::{DIFFERENT, FAILED, Failure, NOT_HERE, OK};
 use crate::compare::{BufferRule, ElementType, Tolerance, Tolerances, buffer_names};
-use crate::verify::{LaunchReport, Outcome, verify_launch};
+use crate::verify::{LaunchReport, Outcome, VerifyOptions, verify_launch};
 
 /// Replay launches and compare every recorded byte with what the application's launch left.
 ///
-/// Exit code: 0 when everything is the same or within its tolerance, 1 when something is not,
-/// 2 when something could not be run.
+/// Exit code: 0 when everything is the same or within its tolerance; 1 when something is not, or a race was found;
+/// 2 when something could not be run; 3 when nothing is wrong, but the CPU device cannot run something, or a sample
+/// of blocks cannot be judged.
 #[derive(clap::Args)]
 pub struct Args {
     /// The archive.
@@ -31,7 +32,19 @@ pub struct Args {
     device: DeviceArgs,
 
     #[command(flatten)]
+    blocks: BlockArgs,
+
+    #[command(flatten)]
     tolerances: ToleranceArgs,
+
+    /// CPU device: allow for nothing where no tolerance is given. Without it, kernels whose results PTX leaves open
+    /// (approximate functions, fused multiply-add, the order of atomics) may be off in their last bits.
+    #[arg(long)]
+    strict: bool,
+
+    /// Exit with 0 although the CPU device cannot run some launches, as long as others were verified.
+    #[arg(long)]
+    skip_unsupported: bool,
 
     /// Replay each launch this many times.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
@@ -168,8 +181,12 @@ struct Report<'a> {
     archive: String,
     device: String,
     verified: usize,
+    sampled: usize,
+    undecided: usize,
     mismatched: usize,
     not_run: usize,
+    cannot_run: usize,
+    races: usize,
     launches: &'a [LaunchReport],
 }
 
@@ -185,12 +202,18 @@ pub fn run(args: &Args, out: &mut Output) -> Result<u8, Failure> {
             args.file.display()
         )));
     }
-    let mut device = device::open(&args.device)?;
-    let name = describe(&*device);
+    let blocks = args.blocks.blocks;
+    let mut device = device::open(&args.device, blocks, &archive, &launches)?;
+    let name = device.info().to_string();
     let mut reports = resume::reports();
     let done = reports.len();
     let rest = launches.get(done..).unwrap_or_default();
-    let mut replayer = device::replayer(&archive, &mut *device, &args.device, rest)?;
+    let mut replayer = device::replayer(&archive, &mut *device, &args.device, blocks, rest)?;
+    let options = VerifyOptions {
+        tolerances: &tolerances,
+        strict: args.strict,
+        repeat: args.repeat,
+    };
     let width = name_width(&archive);
     if !args.json && done == 0 {
         out.line(header(width))?;
@@ -201,7 +224,7 @@ pub fn run(args: &Args, out: &mut Output) -> Result<u8, Failure> {
             out.flush()?;
             resume::go_on(&reports);
         }
-        let report = verify_launch(&archive, &mut replayer, launch.id, &tolerances, args.repeat);
+        let report = verify_launch(&archive, &mut replayer, launch.id, options);
         if !args.json {
             print(out, &report, width)?;
             out.flush()?;
@@ -212,70 +235,121 @@ pub fn run(args: &Args, out: &mut Output) -> Result<u8, Failure> {
             break;
         }
     }
-    let ended = |outcome| reports.iter().filter(|r| r.outcome == outcome).count();
-    let (identical, within) = (ended(Outcome::Identical), ended(Outcome::Within));
-    let (mismatched, not_run) = (ended(Outcome::Mismatch), ended(Outcome::NotRun));
+    let sums = Sums::of(&reports);
     if args.json {
         out.json(&Report {
             version: 1,
             archive: args.file.display().to_string(),
             device: name,
-            verified: identical + within,
-            mismatched,
-            not_run,
+            verified: sums.identical + sums.within,
+            sampled: sums.sampled,
+            undecided: sums.undecided,
+            mismatched: sums.mismatched,
+            not_run: sums.not_run,
+            cannot_run: sums.cannot_run,
+            races: sums.races,
             launches: &reports,
         })?;
     } else {
         out.line("")?;
-        let mut parts = vec![format!(
-            "{} of {} verified on {name}",
-            identical + within,
-            count(launches.len() as u64, "launch", "launches")
-        )];
-        if within > 0 {
-            parts.push(format!("{within} of them within tolerance"));
-        }
-        let vacuous = reports
-            .iter()
-            .filter(|r| {
-                r.caveats.contains(&crate::trust::Caveat::Vacuous)
-                    && r.outcome == Outcome::Identical
-            })
-            .count();
-        if vacuous > 0 {
-            parts.push(format!(
-                "{vacuous} of them vacuous: they changed nothing that was saved"
-            ));
-        }
-        if mismatched > 0 {
-            parts.push(format!("{mismatched} mismatched"));
-        }
-        if not_run > 0 {
-            parts.push(format!("{not_run} not run"));
-        }
-        out.line(parts.join("; "))?;
+        out.line(sums.sentence(launches.len(), &name))?;
     }
     // A context with a stuck or broken kernel may refuse; the process ends anyway.
     let _ = replayer.clear();
-    Ok(if not_run > 0 {
-        FAILED
-    } else if mismatched > 0 {
-        DIFFERENT
-    } else {
-        OK
-    })
+    Ok(sums.exit_code(args.skip_unsupported))
 }
 
-/// The device, for people.
-pub fn describe(device: &dyn crate::device::Device) -> String {
-    let info = device.info();
-    format!(
-        "{} (sm_{}{}, {})",
-        info.name,
-        info.compute_capability.0,
-        info.compute_capability.1,
-        driver(info.driver_version)
-    )
+/// How launches came out, in numbers.
+struct Sums {
+    identical: usize,
+    within: usize,
+    sampled: usize,
+    undecided: usize,
+    mismatched: usize,
+    not_run: usize,
+    cannot_run: usize,
+    races: usize,
+    vacuous: usize,
+}
+
+impl Sums {
+    fn of(reports: &[LaunchReport]) -> Self {
+        let ended = |outcome| reports.iter().filter(|r| r.outcome == outcome).count();
+        let vacuous = |report: &&LaunchReport| {
+            report.caveats.contains(&crate::trust::Caveat::Vacuous)
+                && matches!(report.outcome, Outcome::Identical | Outcome::Sampled)
+        };
+        Self {
+            identical: ended(Outcome::Identical),
+            within: ended(Outcome::Within),
+            sampled: ended(Outcome::Sampled),
+            undecided: ended(Outcome::Undecided),
+            mismatched: ended(Outcome::Mismatch),
+            not_run: ended(Outcome::NotRun),
+            cannot_run: ended(Outcome::CannotRun),
+            races: reports.iter().filter(|r| !r.races.is_empty()).count(),
+            vacuous: reports.iter().filter(vacuous).count(),
+        }
+    }
+
+    fn sentence(&self, launches: usize, device: &str) -> String {
+        let of = count(launches as u64, "launch", "launches");
+        let verified = self.identical + self.within;
+        let only_samples = self.sampled + self.undecided > 0;
+        let mut parts = vec![if only_samples {
+            format!(
+                "{} of {of} agree in the blocks that ran on {device}: a sample, which verifies no launch",
+                self.sampled
+            )
+        } else {
+            format!("{verified} of {of} verified on {device}")
+        }];
+        let mut add = |number: usize, text: String| {
+            if number > 0 {
+                parts.push(text);
+            }
+        };
+        if only_samples {
+            // A grid may have no other blocks than those that were asked for.
+            add(verified, format!("{verified} verified, with all blocks"));
+        }
+        add(
+            self.within,
+            format!("{} of them within tolerance", self.within),
+        );
+        add(
+            self.vacuous,
+            format!(
+                "{} of them vacuous: they changed nothing that was saved",
+                self.vacuous
+            ),
+        );
+        add(
+            self.undecided,
+            format!("{} cannot be judged by a sample", self.undecided),
+        );
+        add(self.mismatched, format!("{} mismatched", self.mismatched));
+        add(self.races, format!("{} with races", self.races));
+        add(self.not_run, format!("{} not run", self.not_run));
+        add(
+            self.cannot_run,
+            format!("{} cannot run on this device", self.cannot_run),
+        );
+        parts.join("; ")
+    }
+
+    fn exit_code(&self, skip_unsupported: bool) -> u8 {
+        let looked_at = self.identical + self.within + self.sampled > 0;
+        if self.not_run > 0 {
+            FAILED
+        } else if self.mismatched + self.races > 0 {
+            DIFFERENT
+        } else if self.undecided > 0 || self.cannot_run > 0 && !(skip_unsupported && looked_at) {
+            NOT_HERE
+        } else {
+            OK
+        }
+    }
 }
 
 fn name_width(archive: &Archive) -> usize {
@@ -295,13 +369,32 @@ fn header(width: usize) -> String {
     )
 }
 
+/// Why bits may differ: `rsqrt.approx.ftz.f32 (line 120 and 3 more)`.
+fn reasons(report: &LaunchReport) -> String {
+    let spelled: Vec<String> = report
+        .inexact
+        .iter()
+        .map(|reason| match reason.count {
+            1 => format!("{} (line {})", reason.what, reason.line),
+            n => format!("{} (line {} and {} more)", reason.what, reason.line, n - 1),
+        })
+        .collect();
+    spelled.join("; ")
+}
+
 fn print(out: &mut Output, report: &LaunchReport, width: usize) -> Result<(), Failure> {
     let mut result = match report.outcome {
         Outcome::Identical => "ok".to_owned(),
         Outcome::Within => "ok, within tolerance".to_owned(),
         Outcome::Mismatch => "MISMATCH".to_owned(),
+        Outcome::Sampled => "agrees".to_owned(),
+        Outcome::Undecided => "UNDECIDED".to_owned(),
+        Outcome::CannotRun => "cannot run here".to_owned(),
         Outcome::NotRun => "NOT RUN".to_owned(),
     };
+    if let Some(sample) = &report.sample {
+        result.push_str(&format!(", blocks {} of {} only", sample.blocks, sample.of));
+    }
     if report.runs > 1 {
         result.push_str(&format!(", {} times", report.runs));
     }
@@ -319,8 +412,21 @@ fn print(out: &mut Output, report: &LaunchReport, width: usize) -> Result<(), Fa
         bytes(report.changed_bytes),
         report.code.as_deref().unwrap_or("-"),
     ))?;
-    if let Some(error) = &report.error {
-        out.line(format!("        {error}"))?;
+    for line in report.error.iter().flat_map(|error| error.lines()) {
+        out.line(format!("        {line}"))?;
+    }
+    if let Some(sample) = &report.sample {
+        out.line(format!(
+            "        judged: {} that these blocks changed; not judged: {} that the recorded launch changed and they did not",
+            bytes(sample.written_bytes),
+            bytes(sample.untouched_bytes)
+        ))?;
+    }
+    for race in &report.races {
+        out.line(format!("        {race}"))?;
+    }
+    if !report.buffers.is_empty() && !report.inexact.is_empty() {
+        out.line(format!("        PTX leaves bits open: {}", reasons(report)))?;
     }
     for note in &report.notes {
         out.line(format!("        note: {note}"))?;
@@ -350,6 +456,12 @@ fn print(out: &mut Output, report: &LaunchReport, width: usize) -> Result<(), Fa
             }
             if let Some(ulp) = found.largest_ulp {
                 line.push_str(&format!(", {ulp} ulp"));
+            }
+            if !report.inexact.is_empty() && buffer.allowed_relative > 0.0 {
+                line.push_str(&format!(
+                    "; allowed {:e} plus relative {:e}",
+                    buffer.allowed_absolute, buffer.allowed_relative
+                ));
             }
         }
         out.line(line)?;

@@ -125,6 +125,25 @@ impl ElementType {
         matches!(self, Self::F16 | Self::BF16 | Self::F32 | Self::F64)
     }
 
+    /// Half the distance between neighbouring values of a floating-point format, relative to them; 0 for others.
+    pub fn rounding(self) -> f64 {
+        match self {
+            Self::F16 => 2f64.powi(-11),
+            Self::BF16 => 2f64.powi(-8),
+            Self::F32 => 2f64.powi(-24),
+            Self::F64 => 2f64.powi(-53),
+            _ => 0.0,
+        }
+    }
+
+    /// The magnitude of an element, when it is a finite floating-point number.
+    pub fn magnitude(self, bytes: &[u8]) -> Option<f64> {
+        match self.decode(bytes) {
+            Value::Float(value, _) if value.is_finite() => Some(value.abs()),
+            _ => None,
+        }
+    }
+
     /// The element in `bytes`, which may be shorter at a buffer's end: it is then bits.
     fn decode(self, bytes: &[u8]) -> Value {
         let mut word = [0u8; 8];

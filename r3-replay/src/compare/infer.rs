@@ -10,6 +10,8 @@ use std::collections::HashMap;
 
 use r3_archive::model::KernelRecord;
 use r3_image::{CodeForm, Image};
+use r3_ptx::isa::{Mnemonic, Opcode, ScalarType, Space};
+use r3_ptx::tree::{Body, Function, Item, Module, Name, Operand, Statement};
 
 use super::{ElementType, argument};
 
@@ -18,17 +20,19 @@ use super::{ElementType, argument};
 pub struct InferredTypes(HashMap<String, ElementType>);
 
 impl InferredTypes {
-    /// From the PTX of a kernel, when its image has any.
+    /// From the PTX of a kernel, when its image has any that can be read.
     pub fn of(image: &Image, kernel: &KernelRecord) -> Self {
-        let text = image.entries().iter().rev().find_map(|entry| {
-            let payload = (entry.form == CodeForm::Ptx).then(|| entry.payload().ok())??;
-            let text = String::from_utf8_lossy(&payload).into_owned();
-            body(&text, &kernel.name).map(str::to_owned)
-        });
-        match text {
-            Some(body) => Self::of_body(&body, kernel),
-            None => Self::default(),
-        }
+        image
+            .entries()
+            .iter()
+            .rev()
+            .filter(|entry| entry.form == CodeForm::Ptx)
+            .find_map(|entry| {
+                let payload = entry.payload().ok()?;
+                let module = r3_ptx::parse(&String::from_utf8_lossy(&payload)).ok()?;
+                Self::of_module(&module, kernel)
+            })
+            .unwrap_or_default()
     }
 
     /// The type of a buffer that goes by several names.
@@ -39,21 +43,39 @@ impl InferredTypes {
         types.all(|ty| *ty == first).then_some(first)
     }
 
-    fn of_body(body: &str, kernel: &KernelRecord) -> Self {
-        let statements = statements(body);
-        let mut flow = Flow::new(kernel);
+    /// `None` when the module does not define the kernel.
+    fn of_module(module: &Module, kernel: &KernelRecord) -> Option<Self> {
+        let (function, body) = module.items.iter().find_map(|item| match item {
+            Item::Function(function)
+                if function.entry && module.name(function.name) == kernel.name =>
+            {
+                Some((function, function.body.as_ref()?))
+            }
+            _ => None,
+        })?;
+        let mut flow = Flow::new(module, function, body, kernel);
+        let instructions: Vec<_> = body
+            .statements
+            .iter()
+            .filter_map(|statement| match statement {
+                Statement::Instruction(instruction) => Some((
+                    module.mnemonics.get(instruction.mnemonic.0 as usize)?,
+                    body.range(instruction.operands),
+                )),
+                _ => None,
+            })
+            .collect();
         // Twice, for registers that a loop sets after they are used.
         for _ in 0..2 {
-            for statement in &statements {
-                flow.follow(statement);
+            for (mnemonic, operands) in &instructions {
+                flow.follow(mnemonic, operands);
             }
         }
         let mut seen: HashMap<String, Option<ElementType>> = HashMap::new();
-        for statement in &statements {
-            let Some((place, element)) = flow.access(statement) else {
+        for (mnemonic, operands) in &instructions {
+            let Some((place, Some(element))) = flow.access(mnemonic, operands) else {
                 continue;
             };
-            let Some(element) = element else { continue };
             seen.entry(place)
                 .and_modify(|known| {
                     if *known != Some(element) {
@@ -62,118 +84,61 @@ impl InferredTypes {
                 })
                 .or_insert(Some(element));
         }
-        Self(
+        Some(Self(
             seen.into_iter()
                 .filter_map(|(name, element)| Some((name, element?)))
                 .collect(),
-        )
+        ))
     }
-}
-
-/// The text between the braces of an entry function.
-fn body<'t>(text: &'t str, name: &str) -> Option<&'t str> {
-    let mut from = 0;
-    loop {
-        let entry = from + text.get(from..)?.find(".entry")?;
-        from = entry + ".entry".len();
-        let rest = text.get(from..)?.trim_start();
-        let Some(after) = rest.strip_prefix(name) else {
-            continue;
-        };
-        if !after.starts_with(|c: char| c == '(' || c == '{' || c.is_whitespace()) {
-            continue;
-        }
-        let start = after.find('{')? + 1;
-        let mut depth = 1;
-        let end = after.get(start..)?.char_indices().find_map(|(at, c)| {
-            match c {
-                '{' => depth += 1,
-                '}' => depth -= 1,
-                _ => {}
-            }
-            (depth == 0).then_some(start + at)
-        })?;
-        return after.get(start..end);
-    }
-}
-
-/// One instruction: its opcode in parts, and its operands.
-#[derive(Debug, PartialEq, Eq)]
-struct Statement<'t> {
-    opcode: Vec<&'t str>,
-    operands: Vec<&'t str>,
-}
-
-fn statements(body: &str) -> Vec<Statement<'_>> {
-    body.split('\n')
-        .map(|line| line.split("//").next().unwrap_or_default())
-        .flat_map(|line| line.split(';'))
-        .filter_map(statement)
-        .collect()
-}
-
-/// Instructions stand on a line of their own, as all compilers write them; what does not is left
-/// out.
-fn statement(text: &str) -> Option<Statement<'_>> {
-    let mut text = text.trim().trim_start_matches(['{', '}']).trim();
-    if text.starts_with('@') {
-        text = text.split_once(char::is_whitespace)?.1.trim();
-    }
-    let (opcode, operands) = text.split_once(char::is_whitespace)?;
-    if opcode.starts_with('.') || opcode.ends_with(':') {
-        return None;
-    }
-    Some(Statement {
-        opcode: opcode.split('.').collect(),
-        operands: split_operands(operands),
-    })
-}
-
-/// Splits at commas outside of braces and brackets.
-fn split_operands(text: &str) -> Vec<&str> {
-    let mut depth = 0;
-    text.split(|c| {
-        match c {
-            '{' | '[' => depth += 1,
-            '}' | ']' => depth -= 1,
-            _ => {}
-        }
-        c == ',' && depth == 0
-    })
-    .map(str::trim)
-    .collect()
 }
 
 /// What is known of registers.
-struct Flow<'k> {
-    kernel: &'k KernelRecord,
+struct Flow<'m> {
+    module: &'m Module,
+    body: &'m Body,
+    kernel: &'m KernelRecord,
+    /// Parameters by name.
+    params: HashMap<&'m str, usize>,
     /// The buffer name of the parameter that a register points to; `None` for several.
-    origins: HashMap<String, Option<String>>,
+    origins: HashMap<Name, Option<String>>,
     /// The type by which an instruction computed with a register.
-    types: HashMap<String, ElementType>,
+    types: HashMap<Name, ElementType>,
 }
 
-impl<'k> Flow<'k> {
-    fn new(kernel: &'k KernelRecord) -> Self {
+impl<'m> Flow<'m> {
+    fn new(
+        module: &'m Module,
+        function: &'m Function,
+        body: &'m Body,
+        kernel: &'m KernelRecord,
+    ) -> Self {
+        let params = function
+            .params
+            .iter()
+            .enumerate()
+            .map(|(index, param)| (module.name(param.name), index))
+            .collect();
         Self {
+            module,
+            body,
             kernel,
+            params,
             origins: HashMap::new(),
             types: HashMap::new(),
         }
     }
 
-    fn follow(&mut self, statement: &Statement<'_>) {
-        let [head, rest @ ..] = statement.opcode.as_slice() else {
+    fn follow(&mut self, mnemonic: &Mnemonic, operands: &[Operand]) {
+        let Some((target, sources)) = operands.split_first() else {
             return;
         };
-        let Some((target, sources)) = statement.operands.split_first() else {
-            return;
-        };
-        let origin = match *head {
-            "ld" if rest.contains(&"param") => sources.first().and_then(|s| self.parameter(s)),
-            "mov" | "cvta" => sources.first().and_then(|s| self.origin(s)),
-            "add" | "sub" | "mad" | "selp" => {
-                let mut found = sources.iter().filter_map(|s| self.origin(s));
+        let origin = match mnemonic.opcode() {
+            Opcode::Ld if mnemonic.space().is_some_and(Space::is_param) => {
+                sources.first().and_then(|source| self.parameter(source))
+            }
+            Opcode::Mov | Opcode::Cvta => sources.first().and_then(|source| self.origin(source)),
+            Opcode::Add | Opcode::Sub | Opcode::Mad | Opcode::Selp => {
+                let mut found = sources.iter().filter_map(|source| self.origin(source));
                 match (found.next(), found.next()) {
                     (Some(one), Some(other)) if one != other => Some(None),
                     (one, _) => one,
@@ -181,9 +146,9 @@ impl<'k> Flow<'k> {
             }
             _ => None,
         };
-        if let Some(origin) = origin {
+        if let (Some(origin), Operand::Name(target)) = (origin, target) {
             self.origins
-                .entry((*target).to_owned())
+                .entry(*target)
                 .and_modify(|known| {
                     if *known != origin {
                         *known = None;
@@ -191,105 +156,115 @@ impl<'k> Flow<'k> {
                 })
                 .or_insert(origin);
         }
-        let arithmetic = matches!(
-            *head,
-            "add"
-                | "sub"
-                | "mul"
-                | "fma"
-                | "mad"
-                | "div"
-                | "rcp"
-                | "sqrt"
-                | "rsqrt"
-                | "neg"
-                | "abs"
-                | "min"
-                | "max"
-                | "ex2"
-                | "lg2"
-                | "sin"
-                | "cos"
-                | "tanh"
-        );
-        if arithmetic && let Some(element) = rest.last().and_then(|ty| float(ty)) {
-            for register in &statement.operands {
-                self.types.insert((*register).to_owned(), element);
+        if ARITHMETIC.contains(&mnemonic.opcode())
+            && let Some(element) = mnemonic.types().last().copied().and_then(float)
+        {
+            for operand in operands {
+                if let Operand::Name(register) = operand {
+                    self.types.insert(*register, element);
+                }
             }
         }
     }
 
-    /// `[name_param_2+8]`: the parameter's name as the PTX of all compilers ends it.
-    fn parameter(&self, operand: &str) -> Option<Option<String>> {
-        let inside = operand.strip_prefix('[')?.strip_suffix(']')?;
-        let (name, offset) = match inside.split_once('+') {
-            Some((name, offset)) => (name.trim(), offset.trim().parse::<u32>().ok()?),
-            None => (inside.trim(), 0),
+    /// `[kernel_param_2+8]`
+    fn parameter(&self, operand: &Operand) -> Option<Option<String>> {
+        let Operand::Address(name, offset) = operand else {
+            return None;
         };
-        let index: usize = name.rsplit_once("_param_")?.1.parse().ok()?;
+        let index = *self.params.get(self.module.name(*name))?;
         let param = self.kernel.params.get(index)?;
+        let offset = u32::try_from(*offset).ok()?;
         Some(Some(argument(
             self.kernel,
             param.offset.checked_add(offset)?,
         )))
     }
 
-    fn origin(&self, register: &str) -> Option<Option<String>> {
-        self.origins.get(register).cloned()
+    fn origin(&self, operand: &Operand) -> Option<Option<String>> {
+        match operand {
+            Operand::Name(register) => self.origins.get(register).cloned(),
+            _ => None,
+        }
     }
 
     /// The buffer that an instruction accesses, and as what.
-    fn access(&self, statement: &Statement<'_>) -> Option<(String, Option<ElementType>)> {
-        let [head, rest @ ..] = statement.opcode.as_slice() else {
-            return None;
-        };
-        let (address, value) = match *head {
-            "ld" | "atom" => (statement.operands.get(1)?, statement.operands.first()?),
-            "st" | "red" => (statement.operands.first()?, statement.operands.get(1)?),
+    fn access(
+        &self,
+        mnemonic: &Mnemonic,
+        operands: &[Operand],
+    ) -> Option<(String, Option<ElementType>)> {
+        let (address, value) = match mnemonic.opcode() {
+            Opcode::Ld | Opcode::Atom => (operands.get(1)?, operands.first()?),
+            Opcode::St | Opcode::Red => (operands.first()?, operands.get(1)?),
             _ => return None,
         };
-        let elsewhere = ["param", "shared", "local", "const"];
-        if rest
-            .iter()
-            .any(|part| elsewhere.iter().any(|space| part.starts_with(space)))
-        {
+        let elsewhere = |space: Space| {
+            space.is_shared() || space.is_param() || matches!(space, Space::Local | Space::Const)
+        };
+        if mnemonic.space().is_some_and(elsewhere) {
             return None;
         }
-        let inside = address.strip_prefix('[')?.strip_suffix(']')?;
-        let register = inside.split('+').next().unwrap_or_default().trim();
-        let place = self.origin(register)??;
-        let ty = rest.last()?;
+        let Operand::Address(register, _) = address else {
+            return None;
+        };
+        let place = self.origins.get(register)?.clone()?;
+        let ty = mnemonic.types().last().copied()?;
         let by_value = || {
-            let first = value
-                .trim_start_matches('{')
-                .split(',')
-                .next()?
-                .trim_end_matches('}');
-            let element = *self.types.get(first.trim())?;
-            let bits: usize = ty.get(1..)?.parse().ok()?;
-            (element.size() * 8 == bits).then_some(element)
+            let first = match value {
+                Operand::Vector(range) => self.body.range(*range).first()?,
+                one => one,
+            };
+            let Operand::Name(register) = first else {
+                return None;
+            };
+            let element = *self.types.get(register)?;
+            (element.size() as u64 == ty.bytes()).then_some(element)
         };
         Some((place, float(ty).or_else(|| integer(ty)).or_else(by_value)))
     }
 }
 
-fn float(ty: &str) -> Option<ElementType> {
+/// Instructions whose type is that of what their registers hold.
+const ARITHMETIC: [Opcode; 18] = [
+    Opcode::Add,
+    Opcode::Sub,
+    Opcode::Mul,
+    Opcode::Fma,
+    Opcode::Mad,
+    Opcode::Div,
+    Opcode::Rcp,
+    Opcode::Sqrt,
+    Opcode::Rsqrt,
+    Opcode::Neg,
+    Opcode::Abs,
+    Opcode::Min,
+    Opcode::Max,
+    Opcode::Ex2,
+    Opcode::Lg2,
+    Opcode::Sin,
+    Opcode::Cos,
+    Opcode::Tanh,
+];
+
+/// The element type of a floating-point type.
+pub fn float(ty: ScalarType) -> Option<ElementType> {
     match ty {
-        "f64" => Some(ElementType::F64),
-        "f32" => Some(ElementType::F32),
-        "f16" | "f16x2" => Some(ElementType::F16),
-        "bf16" | "bf16x2" => Some(ElementType::BF16),
+        ScalarType::F64 => Some(ElementType::F64),
+        ScalarType::F32 => Some(ElementType::F32),
+        ScalarType::F16 | ScalarType::F16x2 => Some(ElementType::F16),
+        ScalarType::BF16 | ScalarType::BF16x2 => Some(ElementType::BF16),
         _ => None,
     }
 }
 
 /// Integers of 32 bits and more: narrower ones are how halves are loaded and stored, too.
-fn integer(ty: &str) -> Option<ElementType> {
+fn integer(ty: ScalarType) -> Option<ElementType> {
     match ty {
-        "u32" => Some(ElementType::U32),
-        "s32" => Some(ElementType::I32),
-        "u64" => Some(ElementType::U64),
-        "s64" => Some(ElementType::I64),
+        ScalarType::U32 => Some(ElementType::U32),
+        ScalarType::S32 => Some(ElementType::I32),
+        ScalarType::U64 => Some(ElementType::U64),
+        ScalarType::S64 => Some(ElementType::I64),
         _ => None,
     }
 }

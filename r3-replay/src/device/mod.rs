@@ -5,14 +5,15 @@
 //! it; everything else faults. All operations are ordered: each one sees the effects of those
 //! before it, [launches](Device::launch) included.
 
+pub mod cpu;
 pub mod cuda;
 mod types;
 
 use std::error::Error;
 
 pub use types::{
-    AddressRange, CompareRange, DeviceInfo, GlobalAddress, JitOption, KernelHandle, LaunchConfig,
-    ModuleHandle, Piece,
+    AddressRange, BlockRange, CompareRange, DeviceInfo, Effort, GlobalAddress, Inexact, JitOption,
+    KernelHandle, LaunchConfig, ModuleHandle, Piece, Platform, Work,
 };
 
 /// Length of the pieces in which memory is compared: one archive chunk.
@@ -30,8 +31,8 @@ pub type FillError = Box<dyn Error + Send + Sync>;
 pub enum DeviceError {
     /// The driver library is not there.
     #[error(
-        "no CUDA driver: {reason}. Replaying needs an NVIDIA GPU and its driver (libcuda.so.1); \
-         looking into an archive (info, ls, show, extract) does not"
+        "no CUDA driver: {reason}. --device cuda needs an NVIDIA GPU and its driver (libcuda.so.1); \
+         --device cpu runs kernels that have PTX without them"
     )]
     NoDriver {
         /// What the dynamic loader said.
@@ -78,6 +79,15 @@ pub enum DeviceError {
         /// Where the driver would have put it.
         got: Option<u64>,
     },
+    /// Code was loaded that the device can read but does not understand.
+    #[error("{0}")]
+    Code(String),
+    /// The kernel stopped: an access outside memory, a trap, a deadlock and the like. The device stays usable.
+    #[error("{0}")]
+    Fault(Box<r3_emu::Fault>),
+    /// This kind of device cannot run the launch, which says nothing about the launch.
+    #[error("{0}")]
+    CannotRun(String),
     /// The bytes for a write could not be produced.
     #[error("{0}")]
     Fill(FillError),
@@ -161,8 +171,19 @@ pub trait Device {
         compare_by_reading(self, ranges)
     }
 
-    /// Loads device code: a fatbin, a cubin, or PTX text without NUL.
-    fn load(&mut self, image: &[u8], options: &[JitOption]) -> Result<ModuleHandle, DeviceError>;
+    /// Whether it runs machine code of GPUs, and not PTX alone.
+    fn runs_machine_code(&self) -> bool {
+        true
+    }
+
+    /// Loads device code: a fatbin, a cubin, or PTX text without NUL. `globals` tells where variables were when
+    /// they were recorded; a device that can, and has room there, puts them there again.
+    fn load(
+        &mut self,
+        image: &[u8],
+        options: &[JitOption],
+        globals: &[(&str, AddressRange)],
+    ) -> Result<ModuleHandle, DeviceError>;
 
     /// Unloads a module. Its kernels and globals are gone.
     fn unload(&mut self, module: ModuleHandle) -> Result<(), DeviceError>;
@@ -212,12 +233,30 @@ pub trait Device {
         config: &LaunchConfig<'_>,
     ) -> Result<(), DeviceError>;
 
-    /// Launches a kernel, waits for it, and returns its running time in nanoseconds.
+    /// Launches a kernel, waits for it, and returns what that took.
     fn launch_timed(
         &mut self,
         kernel: KernelHandle,
         config: &LaunchConfig<'_>,
-    ) -> Result<f64, DeviceError>;
+    ) -> Result<Effort, DeviceError>;
+
+    /// What the last launch that came to its end did, on a device that counts.
+    fn work(&self) -> Option<&Work> {
+        None
+    }
+
+    /// Why the results of a kernel may differ in some bits from a GPU's. Empty when they may not.
+    fn inexact(&mut self, kernel: KernelHandle) -> Result<Vec<Inexact>, DeviceError> {
+        let _ = kernel;
+        Ok(Vec::new())
+    }
+
+    /// Where blocks of a kernel write to memory of each other, so that its state after some of them is none that
+    /// the whole launch leaves: the atomic and its line, for people. `None` when there is no such place.
+    fn meeting(&mut self, kernel: KernelHandle) -> Result<Option<String>, DeviceError> {
+        let _ = kernel;
+        Ok(None)
+    }
 
     /// Waits until everything is done; reports what went wrong in a launch.
     fn synchronize(&mut self) -> Result<(), DeviceError>;

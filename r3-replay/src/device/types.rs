@@ -1,10 +1,13 @@
 //! Plain values of the [`Device`](super::Device) interface.
 
 use std::fmt;
+use std::ops::Range;
+use std::time::Duration;
 
 use r3_archive::model::LaunchAttribute;
 
 use super::COMPARE_CHUNK;
+use crate::compare::ElementType;
 
 /// A range of device addresses, not empty and not wrapping around.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -73,11 +76,21 @@ impl fmt::Display for AddressRange {
     }
 }
 
+/// Where code runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Platform {
+    /// A GPU, through its CUDA driver.
+    #[default]
+    Cuda,
+    /// Host threads that interpret PTX.
+    Cpu,
+}
+
 /// What a device is.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DeviceInfo {
-    /// `CUDA` or what else runs the code.
-    pub platform: String,
+    /// Where code runs.
+    pub platform: Platform,
     /// Name, e.g. `NVIDIA H200`.
     pub name: String,
     /// Device ordinal.
@@ -90,6 +103,30 @@ pub struct DeviceInfo {
     pub driver_version: i32,
     /// Identity of the device, as NVML spells it (`GPU-…`); empty when it has none.
     pub uuid: String,
+}
+
+impl DeviceInfo {
+    /// Architecture, e.g. 90 for compute capability 9.0.
+    pub fn architecture(&self) -> u32 {
+        let (major, minor) = self.compute_capability;
+        u32::try_from(major.saturating_mul(10).saturating_add(minor)).unwrap_or(0)
+    }
+}
+
+impl fmt::Display for DeviceInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sm = self.architecture();
+        match self.platform {
+            Platform::Cuda => write!(
+                f,
+                "{} (sm_{sm}, CUDA {}.{} driver)",
+                self.name,
+                self.driver_version / 1000,
+                self.driver_version % 1000 / 10
+            ),
+            Platform::Cpu => write!(f, "{} (PTX, as on sm_{sm})", self.name),
+        }
+    }
 }
 
 /// A loaded module.
@@ -170,6 +207,124 @@ pub struct LaunchConfig<'a> {
     pub cooperative: bool,
     /// Further attributes.
     pub attributes: &'a [LaunchAttribute],
+    /// Run only these blocks of the grid.
+    pub blocks: Option<BlockRange>,
     /// The parameter buffer.
     pub params: &'a [u8],
+}
+
+/// Some blocks of a grid, by linear index (x runs fastest): from `first` up to, not including, `end`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct BlockRange {
+    /// The first block.
+    pub first: u64,
+    /// The first block that is not in it.
+    pub end: u64,
+}
+
+impl BlockRange {
+    /// The part of it that a grid has; `None` when that is nothing.
+    pub fn within(self, grid: [u32; 3]) -> Option<Self> {
+        let end = self.end.min(Self::all(grid).end);
+        (self.first < end).then_some(Self { end, ..self })
+    }
+
+    /// All blocks of a grid.
+    pub fn all(grid: [u32; 3]) -> Self {
+        let end = grid
+            .iter()
+            .fold(1u64, |product, n| product.saturating_mul(u64::from(*n)));
+        Self { first: 0, end }
+    }
+
+    /// How many blocks.
+    pub fn count(self) -> u64 {
+        self.end.saturating_sub(self.first)
+    }
+}
+
+impl From<BlockRange> for Range<u64> {
+    fn from(blocks: BlockRange) -> Self {
+        blocks.first..blocks.end
+    }
+}
+
+impl fmt::Display for BlockRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}..{}", self.first, self.end)
+    }
+}
+
+impl std::str::FromStr for BlockRange {
+    type Err = String;
+
+    /// `4..8`; `..8` and `4..` leave an end out, `5` is one block.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let number = |part: &str, missing: u64| match part.trim() {
+            "" => Ok(missing),
+            part => part.parse::<u64>().map_err(|_| {
+                format!("`{part}` is no block number; blocks are given as FIRST..END, e.g. 0..16")
+            }),
+        };
+        let blocks = match text.split_once("..") {
+            Some((first, end)) => Self {
+                first: number(first, 0)?,
+                end: number(end, u64::MAX)?,
+            },
+            None => {
+                let first = number(text, 0)?;
+                let end = first.saturating_add(1);
+                Self { first, end }
+            }
+        };
+        if text.trim().is_empty() || blocks.first >= blocks.end {
+            return Err(format!("`{text}` has no blocks: the end is not part of it"));
+        }
+        Ok(blocks)
+    }
+}
+
+/// What a timed launch took.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Effort {
+    /// Running time on the device, in nanoseconds.
+    Nanoseconds(f64),
+    /// What the launch did, on a device that counts instead of measuring.
+    Work(Box<Work>),
+}
+
+/// What a launch did, counted.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Work {
+    /// Weighted count of warp instructions: what stands for time on this device.
+    pub cost: u64,
+    /// Warp instructions by class. The classes are those of the device, in its order.
+    pub warp_instructions: Vec<(&'static str, u64)>,
+    /// Instructions of single threads.
+    pub thread_instructions: u64,
+    /// 32-byte sectors of global memory that warps touched.
+    pub global_sectors: u64,
+    /// Extra passes through shared memory because of bank conflicts.
+    pub bank_conflicts: u64,
+    /// Blocks that ran.
+    pub blocks: u64,
+    /// Races on shared memory, for people.
+    pub races: Vec<String>,
+    /// Time that the host took.
+    pub wall: Duration,
+}
+
+/// Why a kernel may leave other bits on this device than on a GPU, although both are right.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Inexact {
+    /// What it is, for people: `ex2.approx.ftz.f32`, `mul and add may be fused`.
+    pub what: String,
+    /// Line of the first place in the PTX.
+    pub line: u32,
+    /// How many such instructions there are.
+    pub count: u32,
+    /// How far one result may be off, relative to its value.
+    pub relative: f64,
+    /// The type of all elements that the kernel writes to memory, when it is one floating-point type.
+    pub stored: Option<ElementType>,
 }

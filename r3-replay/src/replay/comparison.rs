@@ -1,14 +1,14 @@
 //! What is not as recorded after a launch.
 
+use r3_archive::chunk::ChunkRef;
 use r3_archive::model::RegionOwner;
 
-use super::{Buffer, Replayer, Restored};
-use crate::compare::{ElementType, Tally, Tolerance, Tolerances};
+use super::{Buffer, Judge, Replayer, Restored};
+use crate::compare::{ElementType, Tally, Tolerance};
 use crate::device::AddressRange;
 use crate::error::{Cause, ReplayError};
-use crate::names::readable;
 use crate::restore::contents::{self, KnownRegion, Placed, Source};
-use crate::restore::segments::Moment;
+use crate::restore::segments::{Moment, Region};
 
 /// A chunk that is not as recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,24 +55,15 @@ impl<'a> Replayer<'a> {
     pub fn compare(
         &mut self,
         restored: &Restored<'_>,
-        tolerances: &Tolerances,
+        judge: &mut Judge<'_>,
     ) -> Result<Vec<BufferResult>, ReplayError> {
-        let readable_kernel = readable(&restored.kernel.name);
-        let kernel_names = [restored.kernel.name.as_str(), readable_kernel.as_str()];
         let mut results: Vec<BufferResult> = Vec::new();
-        let inferred = self.inferred_types(restored.kernel);
         for difference in self.differences(restored)? {
             if results
                 .last()
                 .is_none_or(|last| last.buffer != difference.buffer)
             {
-                let names: Vec<&str> = restored
-                    .buffers
-                    .get(difference.buffer)
-                    .map(|b| b.name.all().collect())
-                    .unwrap_or_default();
-                let inferred = inferred.get(names.iter().copied());
-                let (element, tolerance) = tolerances.of(&kernel_names, &names, inferred);
+                let (element, tolerance) = judge.of(self, restored, difference.buffer)?;
                 results.push(BufferResult {
                     buffer: difference.buffer,
                     element,
@@ -128,6 +119,26 @@ impl<'a> Replayer<'a> {
         buffer: usize,
         chunk: u64,
     ) -> Result<Vec<u8>, ReplayError> {
+        self.chunk_of(restored, buffer, chunk, |region| region.after(chunk))
+    }
+
+    /// The recorded bytes of a chunk before the launch, with pointers as they are now.
+    pub fn recorded_before(
+        &mut self,
+        restored: &Restored<'_>,
+        buffer: usize,
+        chunk: u64,
+    ) -> Result<Vec<u8>, ReplayError> {
+        self.chunk_of(restored, buffer, chunk, |region| region.before(chunk))
+    }
+
+    fn chunk_of(
+        &mut self,
+        restored: &Restored<'_>,
+        buffer: usize,
+        chunk: u64,
+        data: impl Fn(&Region<'_>) -> ChunkRef,
+    ) -> Result<Vec<u8>, ReplayError> {
         self.attempt(restored.launch, |this| {
             let Some(buffer) = restored.buffers.get(buffer) else {
                 return Ok(Vec::new());
@@ -135,12 +146,7 @@ impl<'a> Replayer<'a> {
             let (_, len) = buffer.region.chunk(chunk);
             let mut bytes = vec![0; len as usize];
             let source = this.source(restored);
-            source.read(
-                &buffer.region,
-                chunk,
-                buffer.region.after(chunk),
-                &mut bytes,
-            )?;
+            source.read(&buffer.region, chunk, data(&buffer.region), &mut bytes)?;
             Ok(bytes)
         })
     }

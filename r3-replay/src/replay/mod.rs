@@ -2,8 +2,10 @@
 
 mod comparison;
 mod copies;
+mod judge;
 mod modules;
 mod restoring;
+mod sample;
 
 use std::rc::Rc;
 
@@ -12,10 +14,15 @@ use r3_archive::model::{KernelId, KernelRecord, LaunchAttribute, LaunchId, Launc
 
 pub use self::comparison::{BufferResult, ChunkDifference};
 pub use self::copies::Golden;
+pub use self::judge::Judge;
+pub use self::modules::Attached;
 use self::modules::Modules;
+pub use self::sample::SampleResult;
 use crate::code::{CodeMode, Form};
 use crate::compare::{BufferName, InferredTypes};
-use crate::device::{Device, DeviceError, KernelHandle, LaunchConfig};
+use crate::device::{
+    BlockRange, Device, DeviceError, Effort, Inexact, KernelHandle, LaunchConfig, Work,
+};
 use crate::error::{Cause, ReplayError};
 use crate::names::readable;
 use crate::restore::contents::KnownRegion;
@@ -32,6 +39,8 @@ pub struct ReplayOptions {
     pub code: CodeMode,
     /// Whether words that point into a variable follow it when it lies elsewhere than recorded.
     pub follow_globals: bool,
+    /// Run only these blocks of each grid.
+    pub blocks: Option<BlockRange>,
 }
 
 impl Default for ReplayOptions {
@@ -40,6 +49,7 @@ impl Default for ReplayOptions {
             addresses: AddressMode::Exact,
             code: CodeMode::Auto,
             follow_globals: true,
+            blocks: None,
         }
     }
 }
@@ -79,6 +89,8 @@ pub struct Restored<'l> {
     pub rewritten: Rewritten,
     /// What the user should know.
     pub notes: Vec<String>,
+    /// Only these blocks of its grid run.
+    pub blocks: Option<BlockRange>,
     handle: KernelHandle,
     params: Vec<u8>,
     attributes: Vec<LaunchAttribute>,
@@ -165,14 +177,38 @@ impl<'a> Replayer<'a> {
         })
     }
 
-    /// Launches, waits until it is done, and returns its running time in nanoseconds.
-    pub fn launch_timed(&mut self, restored: &Restored<'_>) -> Result<f64, ReplayError> {
+    /// Launches, waits until it is done, and returns what that took.
+    pub fn launch_timed(&mut self, restored: &Restored<'_>) -> Result<Effort, ReplayError> {
         self.attempt(restored.launch, |this| {
             this.known.clear();
             Ok(this
                 .device
                 .launch_timed(restored.handle, &restored.config())?)
         })
+    }
+
+    /// What the last launch did, on a device that counts.
+    pub fn work(&self) -> Option<&Work> {
+        self.device.work()
+    }
+
+    /// Why the launch's results may differ in some bits from the recorded ones, although both are right.
+    pub fn inexact(&mut self, restored: &Restored<'_>) -> Result<Vec<Inexact>, ReplayError> {
+        self.attempt(restored.launch, |this| {
+            Ok(this.device.inexact(restored.handle)?)
+        })
+    }
+
+    /// Where blocks of the launch write to memory of each other, if they do.
+    pub fn meeting(&mut self, restored: &Restored<'_>) -> Result<Option<String>, ReplayError> {
+        self.attempt(restored.launch, |this| {
+            Ok(this.device.meeting(restored.handle)?)
+        })
+    }
+
+    /// Lets PTX stand in for the code of the kernels that it has.
+    pub fn attach(&mut self, attached: Attached) {
+        self.modules.attach(attached);
     }
 
     /// The launch that left the device unusable for this process, if one did.
@@ -237,6 +273,7 @@ impl Restored<'_> {
             cooperative: self.launch.cooperative,
             attributes: &self.attributes,
             params: &self.params,
+            blocks: self.blocks,
         }
     }
 }

@@ -8,9 +8,9 @@ use r3_archive::Archive;
 use r3_archive::model::{ImageKind, KernelId, KernelRecord, ModuleId};
 use r3_image::{Image, KernelInfo};
 
-use crate::code::{self, Code, CodeMode, Form};
+use crate::code::{self, Code, CodeMode, Form, Part};
 use crate::compare::InferredTypes;
-use crate::device::{Device, DeviceError, JitOption, ModuleHandle};
+use crate::device::{AddressRange, Device, DeviceError, JitOption, ModuleHandle};
 use crate::error::Cause;
 
 /// A loaded module.
@@ -20,13 +20,23 @@ pub(super) struct Loaded {
     pub form: Form,
 }
 
+/// PTX that stands in for the code of some kernels.
+#[derive(Debug)]
+pub struct Attached {
+    /// Where it came from, for people.
+    pub name: String,
+    /// The PTX, or an image with PTX in it.
+    pub image: Image,
+}
+
 /// Images and modules. What was read or loaded once is kept.
 pub(super) struct Modules<'a> {
     archive: &'a Archive,
     mode: CodeMode,
+    attached: Vec<Attached>,
     images: HashMap<ModuleId, Image>,
     /// By module, and which part of its image.
-    loaded: HashMap<(ModuleId, Option<usize>), Loaded>,
+    loaded: HashMap<(ModuleId, Part), Loaded>,
     kernels: HashMap<KernelId, (Loaded, Option<String>)>,
     types: HashMap<KernelId, Rc<InferredTypes>>,
 }
@@ -36,11 +46,17 @@ impl<'a> Modules<'a> {
         Self {
             archive,
             mode,
+            attached: Vec::new(),
             images: HashMap::new(),
             loaded: HashMap::new(),
             kernels: HashMap::new(),
             types: HashMap::new(),
         }
+    }
+
+    /// Lets PTX stand in for the code of the kernels that it has.
+    pub fn attach(&mut self, attached: Attached) {
+        self.attached.push(attached);
     }
 
     /// Takes all code off the device.
@@ -85,16 +101,18 @@ impl<'a> Modules<'a> {
         }
     }
 
-    /// The kernel's module on the device, and what the user should know about it.
+    /// The kernel's module on the device, and what the user should know about it. `globals` are the module's
+    /// variables, where they were recorded.
     pub fn load(
         &mut self,
         device: &mut dyn Device,
         kernel: &KernelRecord,
+        globals: &[(&str, AddressRange)],
     ) -> Result<(Loaded, Option<String>), Cause> {
         if let Some(known) = self.kernels.get(&kernel.id) {
             return Ok(known.clone());
         }
-        let loaded = self.load_new(device, kernel)?;
+        let loaded = self.load_new(device, kernel, globals)?;
         self.kernels.insert(kernel.id, loaded.clone());
         Ok(loaded)
     }
@@ -103,17 +121,16 @@ impl<'a> Modules<'a> {
         &mut self,
         device: &mut dyn Device,
         kernel: &KernelRecord,
+        globals: &[(&str, AddressRange)],
     ) -> Result<(Loaded, Option<String>), Cause> {
         let id = kernel.module.ok_or(Cause::NoCode)?;
         let record = self.archive.module(id).ok_or(Cause::NoModule(id))?;
-        let capability = device.info().compute_capability;
-        let mode = self.mode;
         let Code {
             bytes,
             part,
             form,
             note,
-        } = code::choose(self.image(id)?, &kernel.name, capability, mode)?;
+        } = self.choose(device, id, kernel)?;
         if let Some(loaded) = self.loaded.get(&(id, part)) {
             return Ok((Loaded { form, ..*loaded }, note));
         }
@@ -124,7 +141,7 @@ impl<'a> Modules<'a> {
         } else {
             options
         };
-        let handle = device.load(&bytes, &options)?;
+        let handle = device.load(&bytes, &options, globals)?;
         let loaded = Loaded { handle, form };
         self.loaded.insert((id, part), loaded);
         let note = match (note, dropped) {
@@ -133,6 +150,40 @@ impl<'a> Modules<'a> {
             (Some(note), Some(dropped)) => Some(format!("{note}; {dropped}")),
         };
         Ok((loaded, note))
+    }
+
+    /// The code that stands for a kernel's: attached PTX, else what its image has for the device.
+    fn choose(
+        &mut self,
+        device: &dyn Device,
+        module: ModuleId,
+        kernel: &KernelRecord,
+    ) -> Result<Code, Cause> {
+        let target = code::Target {
+            sm: device.info().architecture(),
+            machine_code: device.runs_machine_code(),
+        };
+        for (index, attached) in self.attached.iter().enumerate() {
+            let Ok(code) = code::choose(&attached.image, &kernel.name, target, CodeMode::Ptx)
+            else {
+                continue;
+            };
+            return Ok(Code {
+                part: Part::Attached(index),
+                note: Some(format!(
+                    "{} runs instead of the recorded code",
+                    attached.name
+                )),
+                ..code
+            });
+        }
+        let mode = self.mode;
+        Ok(code::choose(
+            self.image(module)?,
+            &kernel.name,
+            target,
+            mode,
+        )?)
     }
 }
 

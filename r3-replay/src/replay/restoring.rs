@@ -7,7 +7,7 @@ use r3_archive::model::{AllocationKind, LaunchRecord, ModuleId, RegionOwner};
 use super::comparison::placed;
 use super::{Buffer, Replayer, Restored, Rewritten};
 use crate::compare::{BufferName, buffer_names};
-use crate::device::ModuleHandle;
+use crate::device::{AddressRange, BlockRange, ModuleHandle, Platform};
 use crate::error::Cause;
 use crate::names::readable;
 use crate::restore::contents::{self, Source};
@@ -100,6 +100,7 @@ impl<'a> Replayer<'a> {
             let space = Space::reserve(self.device, self.options.addresses, &wants);
             self.space = Some(space.map_err(|error| self.explain(launch, &regions, error))?);
         }
+        let blocks = self.blocks(launch)?;
         let mut notes = self.kind_notes(&regions);
         let Some(space) = &mut self.space else {
             return Err(Cause::NoCode);
@@ -112,9 +113,19 @@ impl<'a> Replayer<'a> {
             }
             Err(error) => return Err(self.explain(launch, &regions, error)),
         }
-        let (loaded, note) = self.modules.load(self.device, kernel)?;
-        notes.extend(note);
         let module = kernel.module.ok_or(Cause::NoCode)?;
+        let globals: Vec<(&str, AddressRange)> = regions
+            .iter()
+            .filter_map(|region| match &region.record.owner {
+                RegionOwner::Global {
+                    module: owner,
+                    name,
+                } if *owner == module => Some((name.as_str(), region.range)),
+                _ => None,
+            })
+            .collect();
+        let (loaded, note) = self.modules.load(self.device, kernel, &globals)?;
+        notes.extend(note);
         let handle = self
             .device
             .kernel(loaded.handle, &kernel.name)?
@@ -166,6 +177,7 @@ impl<'a> Replayer<'a> {
             buffers,
             rewritten,
             notes,
+            blocks,
             handle,
             params,
             attributes,
@@ -173,8 +185,25 @@ impl<'a> Replayer<'a> {
         })
     }
 
+    /// The blocks that are to run; `None` for all.
+    fn blocks(&self, launch: &LaunchRecord) -> Result<Option<BlockRange>, Cause> {
+        let Some(wanted) = self.options.blocks else {
+            return Ok(None);
+        };
+        let all = BlockRange::all(launch.grid);
+        let blocks = wanted.within(launch.grid).ok_or(Cause::NoSuchBlocks {
+            wanted,
+            have: all.end,
+        })?;
+        Ok((blocks != all).then_some(blocks))
+    }
+
     /// Notes about kinds of memory that a replay does not reproduce.
     fn kind_notes(&self, regions: &[Region<'_>]) -> Vec<String> {
+        if self.device.info().platform == Platform::Cpu {
+            // All memory is of one kind there.
+            return Vec::new();
+        }
         let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
         for region in regions {
             let RegionOwner::Allocation(id) = &region.record.owner else {

@@ -5,7 +5,7 @@ use super::*;
 use crate::compare::Tolerances;
 use crate::device::AddressRange;
 use crate::testing::{TestArchive, TestDevice, TestRegion};
-use crate::verify::{LaunchReport, Outcome, verify_launch};
+use crate::verify::{LaunchReport, Outcome, VerifyOptions, verify_launch};
 
 const A: u64 = 0x7f12_3460_0000;
 const B: u64 = 0x7f12_3480_0000;
@@ -32,7 +32,14 @@ fn verify(archive: &Archive, device: &mut TestDevice, options: ReplayOptions) ->
     replayer.reserve(ids.iter().copied()).unwrap();
     let reports = ids
         .iter()
-        .map(|id| verify_launch(archive, &mut replayer, *id, &Tolerances::exact(), 1))
+        .map(|id| {
+            verify_launch(
+                archive,
+                &mut replayer,
+                *id,
+                VerifyOptions::exactly(&Tolerances::exact()),
+            )
+        })
         .collect();
     replayer.clear().unwrap();
     reports
@@ -400,7 +407,12 @@ fn a_taken_host_address_is_a_collision() {
     device.taken.push(AddressRange::new(host, 1).unwrap());
     let mut replayer = Replayer::new(&archive, &mut device, ReplayOptions::default());
     assert_eq!(replayer.reserve([id]).unwrap().len(), 1);
-    let report = verify_launch(&archive, &mut replayer, id, &Tolerances::exact(), 1);
+    let report = verify_launch(
+        &archive,
+        &mut replayer,
+        id,
+        VerifyOptions::exactly(&Tolerances::exact()),
+    );
     assert!(report.error.unwrap().starts_with("arg0 was at"));
 }
 
@@ -726,7 +738,7 @@ mod hostile {
             for launch in &launches {
                 let Ok(restored) = replayer.restore(launch) else { continue };
                 replayer.launch(&restored).unwrap();
-                replayer.compare(&restored, &Tolerances::exact()).unwrap();
+                replayer.compare(&restored, &mut Judge::new(&Tolerances::exact(), None)).unwrap();
             }
             replayer.clear().unwrap();
         }

@@ -65,8 +65,13 @@ impl Region<'_> {
             .binary_search_by_key(&chunk, |change| change.chunk);
         match change.ok().and_then(|at| self.changes.get(at)) {
             Some(change) => change.data,
-            None => self.record.chunks.get(chunk).unwrap_or(ChunkRef::Zero),
+            None => self.before(chunk),
         }
+    }
+
+    /// What a chunk holds before the launch.
+    pub fn before(&self, chunk: u64) -> ChunkRef {
+        self.record.chunks.get(chunk).unwrap_or(ChunkRef::Zero)
     }
 
     /// The region's content at a moment, from its first chunk to its last.

@@ -118,6 +118,7 @@ impl Comparer {
                     cooperative: false,
                     attributes: &[],
                     params: &bytes,
+                    blocks: None,
                 },
             )?;
             first += chunks;

@@ -15,8 +15,8 @@ use self::driver::{Driver, Object};
 use self::staging::{SLOT_LEN, Staging};
 use self::table::{DEVICE_CC_MAJOR, DEVICE_CC_MINOR};
 use super::{
-    AddressRange, CompareRange, Device, DeviceError, DeviceInfo, Fill, GlobalAddress, JitOption,
-    KernelHandle, LaunchConfig, ModuleHandle, Piece, compare_by_reading,
+    AddressRange, CompareRange, Device, DeviceError, DeviceInfo, Effort, Fill, GlobalAddress,
+    JitOption, KernelHandle, LaunchConfig, ModuleHandle, Piece, Platform, compare_by_reading,
 };
 
 /// The driver puts reservations at the asked address only when it is aligned to this.
@@ -50,7 +50,7 @@ impl CudaDevice {
         }
         let device = driver.device(ordinal)?;
         let info = DeviceInfo {
-            platform: "CUDA".to_owned(),
+            platform: Platform::Cuda,
             name: driver.device_name(device)?,
             ordinal,
             compute_capability: (
@@ -117,6 +117,20 @@ impl CudaDevice {
             .get(&kernel.0)
             .copied()
             .ok_or_else(|| unknown("kernel"))
+    }
+
+    /// The kernel, for a launch of all its blocks.
+    fn whole_grid(
+        &self,
+        kernel: KernelHandle,
+        config: &LaunchConfig<'_>,
+    ) -> Result<Object, DeviceError> {
+        if config.blocks.is_some() {
+            return Err(DeviceError::Unsupported(
+                "a GPU runs all blocks of a grid (--blocks is for --device cpu)".to_owned(),
+            ));
+        }
+        self.function(kernel)
     }
 }
 
@@ -288,7 +302,12 @@ impl Device for CudaDevice {
         }
     }
 
-    fn load(&mut self, image: &[u8], options: &[JitOption]) -> Result<ModuleHandle, DeviceError> {
+    fn load(
+        &mut self,
+        image: &[u8],
+        options: &[JitOption],
+        _: &[(&str, AddressRange)],
+    ) -> Result<ModuleHandle, DeviceError> {
         // PTX must end in NUL; other images do not mind.
         let image = [image, b"\0"].concat();
         let driver = self.ready()?;
@@ -376,7 +395,7 @@ impl Device for CudaDevice {
         kernel: KernelHandle,
         config: &LaunchConfig<'_>,
     ) -> Result<(), DeviceError> {
-        let function = self.function(kernel)?;
+        let function = self.whole_grid(kernel, config)?;
         self.ready()?.launch(function, config)
     }
 
@@ -384,8 +403,8 @@ impl Device for CudaDevice {
         &mut self,
         kernel: KernelHandle,
         config: &LaunchConfig<'_>,
-    ) -> Result<f64, DeviceError> {
-        let function = self.function(kernel)?;
+    ) -> Result<Effort, DeviceError> {
+        let function = self.whole_grid(kernel, config)?;
         let known = self.timer;
         let driver = self.ready()?;
         let (start, end) = match known {
@@ -398,7 +417,7 @@ impl Device for CudaDevice {
         driver.wait(end)?;
         let milliseconds = driver.elapsed(start, end)?;
         self.timer = Some((start, end));
-        Ok(f64::from(milliseconds) * 1e6)
+        Ok(Effort::Nanoseconds(f64::from(milliseconds) * 1e6))
     }
 
     fn synchronize(&mut self) -> Result<(), DeviceError> {
