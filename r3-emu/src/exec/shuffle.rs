@@ -103,9 +103,7 @@ fn shfl(d: &mut Decoder<'_>, mnemonic: &Mnemonic) -> Result<Op, Unsupported> {
 }
 
 /// Operand 0 as `d` or `d|p`.
-pub(super) fn destinations(
-    d: &Decoder<'_>,
-) -> Result<(Operand, Option<Operand>), Unsupported> {
+pub(super) fn destinations(d: &Decoder<'_>) -> Result<(Operand, Option<Operand>), Unsupported> {
     let first = d.operand(0)?;
     match (first, d.elements(first).as_slice()) {
         (Operand::Pair(_), &[value, predicate]) => Ok((value, Some(predicate))),
@@ -146,6 +144,9 @@ mod tests {
     fn only_five_bits_of_the_operand_count() {
         assert_eq!(source(Mode::Idx, 3, 37, control(32, false)), (5, true));
         assert_eq!(source(Mode::Down, 3, 32, control(32, false)), (3, true));
-        assert_eq!(source(Mode::Up, 3, 0xffff_ffe1, control(32, true)), (2, true));
+        assert_eq!(
+            source(Mode::Up, 3, 0xffff_ffe1, control(32, true)),
+            (2, true)
+        );
     }
 }

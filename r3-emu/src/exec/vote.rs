@@ -159,7 +159,11 @@ fn matches(d: &mut Decoder<'_>, mnemonic: &Mnemonic) -> Result<Op, Unsupported> 
         (false, false) => d.op::<MatchAll<u32>>(Class::Warp),
         (false, true) => d.op::<MatchAll<u64>>(Class::Warp),
     };
-    op.a = if wide { d.src::<u64>(1)? } else { d.src::<u32>(1)? };
+    op.a = if wide {
+        d.src::<u64>(1)?
+    } else {
+        d.src::<u32>(1)?
+    };
     op.b = d.src::<u32>(2)?;
     let (value, predicate) = super::shuffle::destinations(d)?;
     op.d = d.dst_of::<u32>(value)?;
@@ -229,7 +233,11 @@ impl<const MAX: bool, const ABS: bool, const NAN: bool> Combine for Single<MAX, 
     #[inline(always)]
     fn prepare(a: u32) -> u32 {
         let a = if ABS { a & i32::MAX.cast_unsigned() } else { a };
-        if f32::from_bits(a).is_nan() { 0x7fff_ffff } else { a }
+        if f32::from_bits(a).is_nan() {
+            0x7fff_ffff
+        } else {
+            a
+        }
     }
 }
 

@@ -30,7 +30,15 @@ pub(super) fn read(
     address: u64,
     out: &mut [u8],
 ) -> Result<(), Flow> {
-    let from = locate(warp, op, lane, kind, address, out.len() as u64, Access::Read)?;
+    let from = locate(
+        warp,
+        op,
+        lane,
+        kind,
+        address,
+        out.len() as u64,
+        Access::Read,
+    )?;
     // SAFETY: `locate` checked that so many bytes are there; `out` is the caller's own.
     unsafe { std::ptr::copy_nonoverlapping(from, out.as_mut_ptr(), out.len()) };
     Ok(())

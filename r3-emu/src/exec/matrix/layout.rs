@@ -58,8 +58,7 @@ impl Fragment {
         Self::new(bits, n * k / LANES, |lane, i| {
             let (group, member) = (lane / 4, lane % 4);
             let (block, i) = (i / per_block, i % per_block);
-            let row =
-                member * neighbours + i % neighbours + 4 * neighbours * (i / neighbours);
+            let row = member * neighbours + i % neighbours + 4 * neighbours * (i / neighbours);
             (8 * block + group) * k + row
         })
     }
@@ -121,7 +120,10 @@ impl Fragment {
             let (row, column) = if bits == 16 {
                 (lane % 4 + 4 * upper, i)
             } else {
-                ((lane & 1) + (i & 2) + 4 * upper, (i & 4) + (lane & 2) + (i & 1))
+                (
+                    (lane & 1) + (i & 2) + 4 * upper,
+                    (i & 4) + (lane & 2) + (i & 1),
+                )
             };
             64 * quad + 8 * row + column
         })
@@ -137,7 +139,11 @@ impl Fragment {
     #[inline(always)]
     pub(crate) fn gather(&self, register: impl Fn(usize) -> [u32; LANES]) -> Vec<u32> {
         let per_register = 32 / self.bits;
-        let mask = if self.bits == 32 { u32::MAX } else { (1 << self.bits) - 1 };
+        let mask = if self.bits == 32 {
+            u32::MAX
+        } else {
+            (1 << self.bits) - 1
+        };
         let mut out = vec![0; self.index.len()];
         for r in 0..self.registers() {
             let values = register(r);
@@ -255,15 +261,41 @@ mod tests {
     #[test]
     fn fragments_cover_their_matrix_once() {
         for (m, k, bits) in [
-            (16, 8, 16), (16, 16, 16), (32, 16, 16), (8, 16, 16), (16, 4, 32), (16, 8, 32), (8, 4, 64),
-            (16, 4, 64), (16, 8, 64), (16, 16, 64), (8, 16, 8), (16, 16, 8), (32, 16, 8), (16, 32, 8),
-            (8, 32, 4), (16, 32, 4), (16, 64, 4), (8, 4, 32), (16, 8, 32),
+            (16, 8, 16),
+            (16, 16, 16),
+            (32, 16, 16),
+            (8, 16, 16),
+            (16, 4, 32),
+            (16, 8, 32),
+            (8, 4, 64),
+            (16, 4, 64),
+            (16, 8, 64),
+            (16, 16, 64),
+            (8, 16, 8),
+            (16, 16, 8),
+            (32, 16, 8),
+            (16, 32, 8),
+            (8, 32, 4),
+            (16, 32, 4),
+            (16, 64, 4),
+            (8, 4, 32),
+            (16, 8, 32),
         ] {
             is_bijective(&Fragment::a(m, k, bits), m * k);
         }
         for (k, n, bits) in [
-            (8, 8, 16), (16, 8, 16), (16, 16, 16), (16, 32, 16), (32, 8, 16), (4, 8, 32), (8, 16, 32),
-            (4, 8, 64), (16, 8, 64), (16, 8, 8), (64, 8, 8), (128, 8, 4),
+            (8, 8, 16),
+            (16, 8, 16),
+            (16, 16, 16),
+            (16, 32, 16),
+            (32, 8, 16),
+            (4, 8, 32),
+            (8, 16, 32),
+            (4, 8, 64),
+            (16, 8, 64),
+            (16, 8, 8),
+            (64, 8, 8),
+            (128, 8, 4),
         ] {
             is_bijective(&Fragment::b(k, n, bits), k * n);
         }
@@ -288,7 +320,11 @@ mod tests {
         for lane in 0..32 {
             let (group, member) = (lane >> 2, lane % 4);
             for i in 0..8 {
-                let row = if i < 2 || (4..6).contains(&i) { group } else { group + 8 };
+                let row = if i < 2 || (4..6).contains(&i) {
+                    group
+                } else {
+                    group + 8
+                };
                 let col = member * 2 + (i & 1) + if i < 4 { 0 } else { 8 };
                 assert_eq!(usize::from(a.index[lane * 8 + i]), row * 16 + col);
             }
@@ -296,7 +332,10 @@ mod tests {
                 let row = member * 2 + (i & 1) + if i < 2 { 0 } else { 8 };
                 assert_eq!(usize::from(b.index[lane * 4 + i]), group * 16 + row);
                 let row = if i < 2 { group } else { group + 8 };
-                assert_eq!(usize::from(c.index[lane * 4 + i]), row * 8 + member * 2 + (i & 1));
+                assert_eq!(
+                    usize::from(c.index[lane * 4 + i]),
+                    row * 8 + member * 2 + (i & 1)
+                );
             }
         }
     }

@@ -114,7 +114,8 @@ pub(super) fn decode(d: &mut Decoder<'_>, mnemonic: &Mnemonic) -> Result<Op, Uns
         _ => return Err(none()),
     };
     let sparse = mnemonic.has(Word::Sp) || mnemonic.has(Word::SpOrderedMetadata);
-    let engine = engine(mnemonic, shape, wmma, sparse, [a_type, b_type, c_type]).ok_or_else(none)?;
+    let engine =
+        engine(mnemonic, shape, wmma, sparse, [a_type, b_type, c_type]).ok_or_else(none)?;
     let accumulator = |ty| match ty {
         ScalarType::F16 => Accumulator::F16,
         _ => Accumulator::F32,
@@ -178,7 +179,11 @@ pub(super) fn decode(d: &mut Decoder<'_>, mnemonic: &Mnemonic) -> Result<Op, Uns
     let mut at = [0; 4];
     for (i, elements) in operands.iter().enumerate() {
         let fragment = [&result, &a, &b, &c][i];
-        let needed = if wide { fragment.per_lane } else { fragment.registers() };
+        let needed = if wide {
+            fragment.per_lane
+        } else {
+            fragment.registers()
+        };
         if elements.len() < needed {
             return Err(Unsupported::new(format!(
                 "{} registers where the fragment has {needed}",
@@ -270,7 +275,11 @@ fn engine(
         _ => usize::from(shape.k) / 2,
     };
     // A sparse block has as many elements that are stored, among twice as many.
-    let block = if sparse && !a.narrow() { 2 * block } else { block };
+    let block = if sparse && !a.narrow() {
+        2 * block
+    } else {
+        block
+    };
     Some(Engine::Float {
         a,
         b,

@@ -234,7 +234,11 @@ impl Accumulator {
                     } else {
                         magnitude & ((1 << shift) - 1)
                     };
-                    let half = if shift > 64 { u64::MAX } else { 1 << (shift - 1) };
+                    let half = if shift > 64 {
+                        u64::MAX
+                    } else {
+                        1 << (shift - 1)
+                    };
                     let up = rest > half || rest == half && significand & 1 == 1;
                     significand += u32::from(up);
                 }
@@ -312,7 +316,11 @@ mod tests {
             (0x1003, -12, 0x3c01),
             (1, -200, 0),
         ] {
-            assert_eq!(Accumulator::F16.round(sum, exponent), bits, "{sum} 2^{exponent}");
+            assert_eq!(
+                Accumulator::F16.round(sum, exponent),
+                bits,
+                "{sum} 2^{exponent}"
+            );
         }
     }
 
@@ -325,7 +333,11 @@ mod tests {
             (3, -150, 1),
             (1, 128, 0x7f80_0000),
         ] {
-            assert_eq!(Accumulator::F32.round(sum, exponent), bits, "{sum} 2^{exponent}");
+            assert_eq!(
+                Accumulator::F32.round(sum, exponent),
+                bits,
+                "{sum} 2^{exponent}"
+            );
         }
         assert_eq!(Accumulator::F32Short.round((1 << 24) - 1, 0), 0x4b7f_fc00);
     }

@@ -93,9 +93,8 @@ impl Sum {
         for (index, c) in c.iter_mut().enumerate() {
             let (i, j) = (index / n, index % n);
             let start = if self.separate { 0 } else { *c };
-            let special = a.special[i]
-                || b.special[j]
-                || self.accumulator.decode(start).exponent >= INFINITE;
+            let special =
+                a.special[i] || b.special[j] || self.accumulator.decode(start).exponent >= INFINITE;
             let mut sum = start;
             if special {
                 let exact: f64 = (0..a.k).map(|k| a.value(i, k) * b.value(j, k)).sum();
@@ -116,7 +115,11 @@ impl Sum {
                     );
                 }
             }
-            *c = if self.separate { self.add(*c, sum) } else { sum };
+            *c = if self.separate {
+                self.add(*c, sum)
+            } else {
+                sum
+            };
         }
     }
 
@@ -171,7 +174,11 @@ impl Sum {
             }
             Accumulator::F32 | Accumulator::F32Short => {
                 let sum = f32::from_bits(c) + f32::from_bits(sum);
-                if sum.is_nan() { 0x7fff_ffff } else { sum.to_bits() }
+                if sum.is_nan() {
+                    0x7fff_ffff
+                } else {
+                    sum.to_bits()
+                }
             }
         }
     }
@@ -212,7 +219,11 @@ pub(super) fn multiply_without_tensor_cores(
             }
             Accumulator::F32 | Accumulator::F32Short => {
                 let sum = (0..4).fold(0.0, fused) + f32::from_bits(*c);
-                if sum.is_nan() { 0x7fff_ffff } else { sum.to_bits() }
+                if sum.is_nan() {
+                    0x7fff_ffff
+                } else {
+                    sum.to_bits()
+                }
             }
         };
     }
@@ -256,7 +267,14 @@ pub(super) fn multiply_integers(
 
 /// Single bits, 32 to a word: adds the count of ones of `a and b`, or of `a xor b`.
 #[inline(always)]
-pub(super) fn multiply_bits(a: &[u32], b: &[u32], words: usize, c: &mut [u32], n: usize, and: bool) {
+pub(super) fn multiply_bits(
+    a: &[u32],
+    b: &[u32],
+    words: usize,
+    c: &mut [u32],
+    n: usize,
+    and: bool,
+) {
     for (i, c) in c.chunks_exact_mut(n).enumerate() {
         let a = &a[i * words..(i + 1) * words];
         for (c, b) in c.iter_mut().zip(b.chunks_exact(words)) {

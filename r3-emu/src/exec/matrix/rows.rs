@@ -4,9 +4,9 @@ use super::access;
 use super::tiles::{Packing, Tile, rows_of};
 use crate::block::Warp;
 use crate::decode::{Decoder, Unsupported};
+use crate::exec::access::{Kind, SHARED};
 use crate::exec::{Flow, Op};
 use crate::launch::Class;
-use crate::exec::access::{Kind, SHARED};
 use r3_ptx::isa::{Mnemonic, ScalarType, Word};
 
 /// A decoded load or store.
@@ -25,10 +25,7 @@ fn plan(d: &Decoder<'_>, mnemonic: &Mnemonic) -> Result<Plan, Unsupported> {
         Some((16, 16)) => Tile::Bytes16,
         Some((8, 16)) => Tile::Bytes8,
         _ => {
-            return Err(Unsupported::new(format!(
-                "shape of `{}`",
-                mnemonic.text()
-            )));
+            return Err(Unsupported::new(format!("shape of `{}`", mnemonic.text())));
         }
     };
     let packing = match mnemonic.any_of(&[Word::B4x16P64, Word::B6x16P32]) {

@@ -23,9 +23,19 @@ const ROWS: usize = 16;
 /// What elements are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Engine {
-    Float { a: Format, b: Format, sum: Sum },
-    Integer { a: Integer, b: Integer, saturate: bool },
-    Bits { and: bool },
+    Float {
+        a: Format,
+        b: Format,
+        sum: Sum,
+    },
+    Integer {
+        a: Integer,
+        b: Integer,
+        saturate: bool,
+    },
+    Bits {
+        and: bool,
+    },
 }
 
 /// Where A comes from.
@@ -33,7 +43,10 @@ enum Source {
     /// A descriptor in this slot; elements along `k` are neighbours or not.
     Shared { descriptor: Slot, k_major: bool },
     /// Registers.
-    Registers { slots: [Slot; 4], fragment: Fragment },
+    Registers {
+        slots: [Slot; 4],
+        fragment: Fragment,
+    },
 }
 
 /// Where a sparse A has its elements.
@@ -230,7 +243,11 @@ fn gather(
             for (e, raw) in chunk.chunks_exact(bytes).enumerate() {
                 let mut word = [0; 4];
                 word[..bytes].copy_from_slice(raw);
-                let (mn, depth) = if k_major { (mn, depth + e) } else { (mn + e, depth) };
+                let (mn, depth) = if k_major {
+                    (mn, depth + e)
+                } else {
+                    (mn + e, depth)
+                };
                 out[(mn - first) * k + depth] = u32::from_le_bytes(word);
             }
         }
@@ -254,7 +271,11 @@ fn compute(warp: &mut Warp, op: &Op, mask: u32) -> Result<(), Flow> {
     let plan: &Plan = warp.data(op);
     let slots = warp.slots(op);
     let lane = mask.trailing_zeros() as usize % LANES;
-    let stored = if plan.sparse.is_some() { plan.k / 2 } else { plan.k };
+    let stored = if plan.sparse.is_some() {
+        plan.k / 2
+    } else {
+        plan.k
+    };
     let mut a = match &plan.a {
         Source::Registers { slots, fragment } => fragment.gather(|r| warp.get(slots[r])),
         Source::Shared {
@@ -264,7 +285,9 @@ fn compute(warp: &mut Warp, op: &Op, mask: u32) -> Result<(), Flow> {
             let descriptor = Descriptor::new(warp.lane(*descriptor, lane));
             let from = ROWS * (warp.index as usize % 4);
             let rows = from..from + ROWS;
-            gather(warp, op, lane, descriptor, *k_major, plan.bits, rows, stored)?
+            gather(
+                warp, op, lane, descriptor, *k_major, plan.bits, rows, stored,
+            )?
         }
     };
     if let Some(sparse) = plan.sparse {

@@ -4,9 +4,9 @@ use super::access;
 use super::layout::Fragment;
 use crate::block::Warp;
 use crate::decode::{Decoder, Unsupported};
+use crate::exec::access::{GENERIC, Kind};
 use crate::exec::{Flow, LANES, Op};
 use crate::launch::Class;
-use crate::exec::access::{GENERIC, Kind};
 use r3_ptx::isa::{Mnemonic, ScalarType, Shape, Word};
 
 /// A decoded load or store. The slots are the fragment's registers; the stride, where there is one, is in `op.b`.
@@ -66,9 +66,7 @@ fn plan(mnemonic: &Mnemonic) -> Option<Plan> {
             Word::A => (Fragment::a(m, k, width), k, row, m),
             Word::B if m == 8 && n == 32 => (Fragment::a(n, k, width), k, !row, n),
             Word::B => (Fragment::b(k, n, width), k, !row, n),
-            _ if m == 8 && n == 32 => {
-                (Fragment::transposed_accumulator(m, n, width), n, row, m)
-            }
+            _ if m == 8 && n == 32 => (Fragment::transposed_accumulator(m, n, width), n, row, m),
             _ => (Fragment::accumulator(m, n, width), n, row, m),
         };
     Some(Plan {
@@ -165,7 +163,11 @@ fn load(warp: &mut Warp, op: &Op, mask: u32) -> Flow {
         return Flow::Next;
     }
     let per_register = 32 / fragment.bits;
-    let low = if fragment.bits == 32 { u32::MAX } else { (1 << fragment.bits) - 1 };
+    let low = if fragment.bits == 32 {
+        u32::MAX
+    } else {
+        (1 << fragment.bits) - 1
+    };
     for (r, &slot) in slots.iter().enumerate() {
         let values = std::array::from_fn(|lane| {
             (0..per_register).fold(0, |word, i| {
@@ -190,7 +192,8 @@ fn store(warp: &mut Warp, op: &Op, mask: u32) -> Flow {
     let per_register = (32 / fragment.bits).max(1);
     for lane in crate::exec::lanes(mask) {
         for i in 0..fragment.per_lane {
-            let (offset, _) = plan.offset(fragment.index[lane * fragment.per_lane + i], strides[lane]);
+            let (offset, _) =
+                plan.offset(fragment.index[lane * fragment.per_lane + i], strides[lane]);
             let slot = slots[i / per_register];
             let value = if plan.bits == 64 {
                 warp.lane::<u64>(slot, lane)
