@@ -88,9 +88,27 @@ pub(crate) unsafe fn update_128(at: *mut u8, f: impl Fn(u128) -> u128) -> u128 {
     }
 }
 
+/// `lock cmpxchg16b`: the value of before. (The intrinsic of the standard library needs a runtime function that is not there
+/// in unoptimised builds.)
+///
+/// # Safety
+/// The host has the instruction; `at` is valid and aligned to 16.
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "cmpxchg16b")]
 unsafe fn exchange_128(at: *mut u128, old: u128, new: u128) -> u128 {
-    // SAFETY: the caller's promise.
-    unsafe { std::arch::x86_64::cmpxchg16b(at, old, new, Ordering::SeqCst, Ordering::SeqCst) }
+    let (mut low, mut high) = (old as u64, (old >> 64) as u64);
+    // SAFETY: the caller's promise. The compiler keeps rbx for itself, so the low half of the new value is swapped in.
+    unsafe {
+        std::arch::asm!(
+            "xchg rbx, {new}",
+            "lock cmpxchg16b [{at}]",
+            "mov rbx, {new}",
+            new = inout(reg) new as u64 => _,
+            at = in(reg) at,
+            inout("rax") low,
+            inout("rdx") high,
+            in("rcx") (new >> 64) as u64,
+            options(nostack),
+        );
+    }
+    u128::from(high) << 64 | u128::from(low)
 }
