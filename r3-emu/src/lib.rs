@@ -1,5 +1,6 @@
 //! A CPU device for PTX kernels.
 
+pub mod accuracy;
 pub mod arith;
 mod block;
 mod decode;
@@ -7,6 +8,7 @@ mod exec;
 mod fault;
 mod launch;
 pub mod memory;
+mod printf;
 mod program;
 mod run;
 pub mod tensor_map;

@@ -85,7 +85,10 @@ const SINK: u32 = 512;
 /// Bytes of a block's memory of slots.
 pub(crate) const BLOCK_BYTES: usize = (OF_BLOCK.len() + 1) * STRIDE as usize;
 /// Bytes of a warp's.
-pub(crate) const WARP_BYTES: usize = SINK as usize + OF_WARP.len() * STRIDE as usize;
+pub(crate) const WARP_BYTES: usize = SINK as usize + (OF_WARP.len() + 1) * STRIDE as usize;
+
+/// The carry flag: a bit a lane.
+pub(crate) const CARRY: Slot = Slot::new(Base::Warp, SINK + OF_WARP.len() as u32 * STRIDE);
 
 /// `%is_explicit_cluster`
 pub(crate) const EXPLICIT_CLUSTER: Slot = Slot::new(Base::Block, OF_BLOCK.len() as u32 * STRIDE);

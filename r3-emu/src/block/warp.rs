@@ -13,6 +13,9 @@ use r3_ptx::isa::SpecialRegister;
 use r3_ptx::source::Pos;
 use std::any::Any;
 
+/// Most bytes of local memory of a thread, its calls' together: what a GPU allows.
+pub(crate) const LOCAL_LIMIT: u32 = 512 << 10;
+
 /// Lanes that are at the same place.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Path {
@@ -95,8 +98,6 @@ pub(crate) struct Warp {
     pub(crate) frames: Vec<Frame>,
     /// Index of the current frame.
     pub(crate) frame: usize,
-    /// Indices of unused entries of `frames`.
-    pub(crate) free_frames: Vec<u32>,
     /// Lanes that exist and have not exited.
     alive: u32,
     /// Number of the warp in its block.
@@ -141,7 +142,6 @@ impl Warp {
             released: false,
             frames: Vec::new(),
             frame: 0,
-            free_frames: Vec::new(),
             alive: 0,
             index,
             cluster_phase: [0; LANES],
@@ -196,13 +196,14 @@ impl Warp {
             state: State::Ready,
             last: 0,
         });
-        self.free_frames.clear();
         match self.frames.first_mut() {
             Some(frame) if std::ptr::eq(frame.code, code) => {
                 frame.registers.clear();
                 frame.live = self.alive;
                 frame.stack = None;
-                self.frames.truncate(1);
+                for frame in self.frames.iter_mut().skip(1) {
+                    frame.live = 0;
+                }
             }
             _ => {
                 self.frames.clear();
@@ -218,10 +219,7 @@ impl Warp {
                 });
             }
         }
-        let local = code.local_bytes as usize;
-        if local > self.local_size {
-            self.grow_local(local);
-        }
+        self.grow_local(code.local_bytes as usize);
         self.local.clear_small();
         self.enter(0);
     }
@@ -399,8 +397,33 @@ impl Warp {
         self.local_size
     }
 
+    /// Where local memory of the current call ends, in each lane.
+    pub(crate) fn stack(&self) -> [u32; LANES] {
+        let Some(frame) = self.frames.get(self.frame) else {
+            return [0; LANES];
+        };
+        match &frame.stack {
+            Some(stack) => **stack,
+            None => [frame.local_start.saturating_add(self.code().local_bytes); LANES],
+        }
+    }
+
+    /// Sets that of the lanes of `mask`.
+    pub(crate) fn set_stack(&mut self, mask: u32, ends: [u32; LANES]) {
+        let mut stack = self.stack();
+        for lane in crate::exec::lanes(mask) {
+            stack[lane] = ends[lane];
+        }
+        if let Some(frame) = self.frames.get_mut(self.frame) {
+            frame.stack = Some(Box::new(stack));
+        }
+    }
+
     /// Makes local memory at least so big. What is in it stays.
     pub(crate) fn grow_local(&mut self, size: usize) {
+        if size <= self.local_size {
+            return;
+        }
         let size = size.next_multiple_of(64);
         // An odd number of cache lines, so that the lanes' memories do not share cache sets.
         let stride = size + if size % 128 == 0 { 64 } else { 0 };

@@ -28,6 +28,7 @@ pub(crate) fn decode(
         mnemonic: r3_ptx::tree::MnemonicId(0),
         first_operand: 0,
         operands: 0,
+        form: r3_ptx::isa::FormId(0),
     };
     let mut d = Decoder {
         linked,

@@ -8,7 +8,7 @@ mod registers;
 
 pub(crate) use build::decode;
 pub(crate) use code::{Code, Formal, Place};
-pub(crate) use operands::Address;
+pub(crate) use operands::{Address, LOCAL_START};
 
 use crate::exec::{Base, Body, Handler, Level, Map1, Map2, Map3, Op, Slot, Whole};
 use crate::exec::{Flow, Lane};
@@ -167,6 +167,13 @@ impl<'a> Decoder<'a> {
     pub fn after(&mut self, mut op: Op) {
         op.weight = 0;
         self.after.push(op);
+    }
+
+    /// As [`Self::after`], in front of the last op that was added behind when that one takes what `op` writes to a wider register.
+    pub fn after_first(&mut self, mut op: Op) {
+        op.weight = 0;
+        let at = self.after.iter().position(|next| next.a == op.d);
+        self.after.insert(at.unwrap_or(self.after.len()), op);
     }
 
     /// A slot for 32 values of `T` that belongs to the current instruction.

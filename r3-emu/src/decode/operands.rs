@@ -329,6 +329,27 @@ impl Decoder<'_> {
         Ok((self.number(at.wrapping_add(offset as u64), 8), 8))
     }
 
+    /// Offset and size of a variable that is in the local memory of the call.
+    pub(crate) fn place_in_local(&self, symbol: Symbol) -> Option<(u32, u32)> {
+        let function = self.function();
+        let (at, variable) = match symbol {
+            Symbol::Local(id) => (
+                self.places.locals.get(id.0 as usize),
+                self.body.locals.get(id.0 as usize),
+            ),
+            Symbol::Param(i) => (
+                self.places.params.get(i as usize),
+                function.params.get(i as usize),
+            ),
+            Symbol::Result(i) => (
+                self.places.results.get(i as usize),
+                function.results.get(i as usize),
+            ),
+            _ => (None, None),
+        };
+        Some((*at?, variable?.size as u32))
+    }
+
     /// An offset in the local memory of the call. A kernel's begins at 0, a function's where its caller's ends.
     fn local(&mut self, at: Option<u32>, offset: i64) -> Result<Slot, Unsupported> {
         let at = at.ok_or_else(|| Unsupported::new("address of this symbol"))?;

@@ -1,4 +1,4 @@
-//! Branches, calls, returns and exits.
+//! Branches, returns and exits.
 
 use super::{Flow, Op, lanes};
 use crate::block::{Path, State, Warp};
@@ -16,6 +16,7 @@ pub(crate) fn decode(d: &mut Decoder<'_>, mnemonic: &Mnemonic) -> Option<Result<
     Some(match mnemonic.opcode() {
         Opcode::Bra => branch(d),
         Opcode::Brx => table_branch(d),
+        Opcode::Call => super::call::decode(d),
         Opcode::Exit => Ok(d.whole(Class::Control, |warp, _, mask| warp.exit(mask))),
         Opcode::Ret => Ok(d.whole(Class::Control, |warp, _, mask| warp.back(mask))),
         Opcode::Trap => Ok(d.whole(Class::Control, |warp, _, mask| {
@@ -111,7 +112,7 @@ impl Warp {
     }
 
     /// Takes lanes off the current path; it goes on behind the current op with the others, or ends.
-    fn leave(&mut self, mask: u32) {
+    pub(super) fn leave(&mut self, mask: u32) {
         let rest = self.active & !mask;
         self.active = rest;
         if rest == 0 {
@@ -124,7 +125,7 @@ impl Warp {
     }
 
     /// Lanes end.
-    fn exit(&mut self, mask: u32) -> Flow {
+    pub(super) fn exit(&mut self, mask: u32) -> Flow {
         self.leave(mask);
         self.remove(mask);
         let index = self.index as usize;
@@ -134,13 +135,5 @@ impl Warp {
         cluster.alive -= mask.count_ones();
         cluster.settle();
         Flow::Switch
-    }
-
-    /// Lanes return from a function; from the kernel, they end.
-    fn back(&mut self, mask: u32) -> Flow {
-        if self.frame == 0 {
-            return self.exit(mask);
-        }
-        self.exit(mask)
     }
 }

@@ -78,9 +78,16 @@
 mod lanes;
 mod op;
 
+mod address;
 mod barrier;
+mod bits;
+mod builtin;
+mod call;
+mod carry;
+mod compare;
 mod control;
 mod integer;
+mod moves;
 
 mod convert;
 mod float;
@@ -115,7 +122,12 @@ type Family = fn(&mut Decoder<'_>, &Mnemonic) -> Option<Result<Op, Unsupported>>
 
 /// All families, in the order in which they are asked.
 pub(crate) const FAMILIES: &[Family] = &[
+    moves::decode,
     integer::decode,
+    compare::decode,
+    bits::decode,
+    carry::decode,
+    address::decode,
     control::decode,
     barrier::decode,
     load::decode,
