@@ -13,6 +13,7 @@ mod describe;
 mod heap;
 pub mod racecheck;
 mod region;
+pub mod textures;
 mod view;
 pub mod window;
 
@@ -39,6 +40,7 @@ struct Shared {
     version: AtomicU64,
     table: RwLock<Table>,
     heap: Mutex<heap::Heap>,
+    handles: RwLock<textures::Handles>,
 }
 
 #[derive(Debug, Default)]
