@@ -2,6 +2,7 @@
 
 pub mod check;
 pub mod error;
+pub mod generate;
 pub mod isa;
 mod lexer;
 mod parse;

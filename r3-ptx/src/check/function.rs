@@ -124,7 +124,7 @@ pub(super) fn check<'t>(checker: &mut Checker<'t>, id: FnId, function: &'t tree:
         }
         this.statement(statement);
     }
-    // A list `<n>` of scopes that stays open is an error of the parser.
+    // The parser closes what is open at the end; a tree made by hand may not.
     while this.open.pop().is_some_and(|scope| scope != 0) {
         this.checker.names.close();
     }
@@ -149,10 +149,8 @@ impl<'t> BodyChecker<'_, 't> {
                     scopes.push(self.labels.parents.len() as u32);
                     self.labels.parents.push(scope);
                 }
-                Statement::BlockEnd(_) => {
-                    if scopes.len() > 1 {
-                        scopes.pop();
-                    }
+                Statement::BlockEnd(_) if scopes.len() > 1 => {
+                    scopes.pop();
                 }
                 Statement::Label(pos, name) => {
                     let target = match statements.peek() {

@@ -95,12 +95,12 @@ impl<'t> BodyChecker<'_, 't> {
         form: &Form,
         operands: &[tree::Operand],
     ) -> Result<Vec<Operand>, Misfit> {
-        if let [only] = form.operands.as_slice() {
-            if only.kind == OperandKind::Call {
-                return self
-                    .call(operands)
-                    .map_err(|error| Misfit { fitted: 0, error });
-            }
+        if let [only] = form.operands.as_slice()
+            && only.kind == OperandKind::Call
+        {
+            return self
+                .call(operands)
+                .map_err(|error| Misfit { fitted: 0, error });
         }
         let specs: Vec<_> = form
             .operands

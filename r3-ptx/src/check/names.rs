@@ -178,28 +178,41 @@ impl<'t> Names<'t> {
         let Some((set, number)) = found else {
             return binding.map(|binding| binding.entity);
         };
-        let first = match self.members.get(&(set.id, number)) {
-            Some(&first) => first,
-            None => {
-                let first = add_registers(registers, self.tree.name(name), set.ty, set.vector);
-                self.members.insert((set.id, number), first);
-                first
-            }
-        };
-        let entity = Entity::Register {
-            first,
-            vector: set.vector,
-            ty: set.ty,
-        };
+        let entity = self.use_member(set, number, self.tree.name(name), registers);
         let depth = self.depth();
         let pos = Pos::default();
         self.set(name, Binding { entity, pos, depth });
         Some(entity)
     }
 
+    /// The register of a set that has the name of a special register (`.reg .b32 %pm<8>;`), if there is one.
+    pub(super) fn hiding(&mut self, text: &str, registers: &mut Vec<Register>) -> Option<Entity> {
+        let (set, number) = self.member_of(text)?;
+        Some(self.use_member(set, number, text, registers))
+    }
+
+    fn use_member(
+        &mut self,
+        set: Set,
+        number: u32,
+        text: &str,
+        registers: &mut Vec<Register>,
+    ) -> Entity {
+        let make = || add_registers(registers, text, set.ty, set.vector);
+        let first = *self.members.entry((set.id, number)).or_insert_with(make);
+        Entity::Register {
+            first,
+            vector: set.vector,
+            ty: set.ty,
+        }
+    }
+
     /// The set that a name is of, and its number there.
     fn member(&self, name: Name) -> Option<(Set, u32)> {
-        let text = self.tree.name(name);
+        self.member_of(self.tree.name(name))
+    }
+
+    fn member_of(&self, text: &str) -> Option<(Set, u32)> {
         let digits = text
             .bytes()
             .rev()

@@ -279,10 +279,10 @@ impl<'t> BodyChecker<'_, 't> {
 
     fn scalar_or_braced(&mut self, place: Scalar, operand: &tree::Operand) -> Made {
         // `{%r1}` is `%r1`: compilers write vectors of one element so.
-        if let tree::Operand::Vector(range) = operand {
-            if let [only] = self.body.range(*range) {
-                return self.scalar(place, only);
-            }
+        if let tree::Operand::Vector(range) = operand
+            && let [only] = self.body.range(*range)
+        {
+            return self.scalar(place, only);
         }
         self.scalar(place, operand)
     }
@@ -328,8 +328,20 @@ impl<'t> BodyChecker<'_, 't> {
                     _ => self.expected(&place.expected(), operand),
                 }
             }
-            O::Special(register) if place.special => {
+            O::Special(register) => {
                 let ty = register.ty();
+                let names = &mut self.checker.names;
+                match names.hiding(&register.to_string(), &mut self.out.registers) {
+                    Some(Entity::Register {
+                        first,
+                        vector: 1,
+                        ty,
+                    }) if compatible(ty, place.ty, place.relaxed) => {
+                        return Ok(Operand::Register(first));
+                    }
+                    None if place.special => {}
+                    _ => return self.expected(&place.expected(), operand),
+                }
                 // `%tid.x` had 16 bits once.
                 let old = place.ty.bytes() == 2 && ty == ScalarType::U32;
                 if register.vector() == 1 && (old || compatible(ty, place.ty, false)) {
@@ -379,10 +391,9 @@ impl<'t> BodyChecker<'_, 't> {
             .map(|v| (v.ty.bytes() * u64::from(v.vector)) as i64);
             if let (Some(symbol), Some(size), Some(index)) =
                 (symbol(entity), size, numbers::integer(*number))
+                && let Some(offset) = index.checked_mul(size)
             {
-                if let Some(offset) = index.checked_mul(size) {
-                    return Ok((symbol, offset));
-                }
+                return Ok((symbol, offset));
             }
         }
         self.expected("an array with a number as its index", operand)
@@ -602,10 +613,10 @@ impl<'t> BodyChecker<'_, 't> {
     }
 
     fn generic_address(&mut self, operand: &tree::Operand) -> Made {
-        if let tree::Operand::Name(name) = operand {
-            if let Some(register) = self.address_register(*name)? {
-                return Ok(Operand::Register(register));
-            }
+        if let tree::Operand::Name(name) = operand
+            && let Some(register) = self.address_register(*name)?
+        {
+            return Ok(Operand::Register(register));
         }
         self.expected("a register with an address", operand)
     }

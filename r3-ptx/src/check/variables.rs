@@ -210,5 +210,5 @@ fn initial_bits(number: tree::Number, ty: ScalarType) -> Option<u64> {
 /// Shift and width of the byte that a mask takes.
 fn byte_of(mask: u64) -> Option<(u8, u8)> {
     let shift = mask.trailing_zeros();
-    (mask != 0 && shift % 8 == 0 && mask >> shift == 0xFF).then_some((shift as u8, 1))
+    (mask != 0 && shift.is_multiple_of(8) && mask >> shift == 0xFF).then_some((shift as u8, 1))
 }

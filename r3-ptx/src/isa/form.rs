@@ -32,6 +32,8 @@ pub struct Slot {
     pub words: Vec<Word>,
     /// It may be left out.
     pub optional: bool,
+    /// It is there when the place before it is filled, and only then.
+    pub joined: bool,
 }
 
 /// A target: `sm_90a` is number 90 with suffix `a`.

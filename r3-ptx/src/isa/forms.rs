@@ -6,7 +6,7 @@
 //! shfl.sync.(up down bfly idx).b32    =b32|pred, b32, b32, b32, b32    | convergent, ptx 6.0, sm 30
 //! ```
 //!
-//! Modifiers: `.x` must stand there, `{.x}` may, `.(x y)` is one of these, `.$set` one of a set that a
+//! Modifiers: `.x` must stand there, `{.x}` may, `{.x.y}` both or none, `.(x y)` is one of these, `.$set` one of a set that a
 //! line `$set = x y` named before (or anywhere in the file), `%set` inside a word makes one word for each
 //! entry of the set.
 //!
@@ -190,10 +190,12 @@ fn slots(mnemonic: &str, sets: &Sets<'_>) -> Option<(Opcode, Vec<Slot>)> {
             rest = rest.get(end..)?;
             group
         };
-        // `{.xorsign.abs}`: two that come together are two optional places.
-        for part in parts(group) {
-            let words = alternatives(part, sets)?;
-            slots.push(Slot { words, optional });
+        for (i, part) in parts(group).into_iter().enumerate() {
+            slots.push(Slot {
+                words: alternatives(part, sets)?,
+                optional: optional && i == 0,
+                joined: optional && i > 0,
+            });
         }
     }
     Some((opcode, slots))

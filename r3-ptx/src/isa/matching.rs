@@ -24,12 +24,19 @@ fn in_order(slots: &[Slot], words: &[Word]) -> bool {
     let Some((slot, rest)) = slots.split_first() else {
         return words.is_empty();
     };
-    if let Some((word, after)) = words.split_first() {
-        if slot.words.contains(word) && in_order(rest, after) {
-            return true;
-        }
+    if let Some((word, after)) = words.split_first()
+        && slot.words.contains(word)
+        && in_order(rest, after)
+    {
+        return true;
     }
-    slot.optional && in_order(rest, words)
+    slot.optional && in_order(without_joined(rest), words)
+}
+
+/// What follows when a place is left out: those that go with it are left out, too.
+fn without_joined(rest: &[Slot]) -> &[Slot] {
+    let joined = rest.iter().take_while(|slot| slot.joined).count();
+    rest.get(joined..).unwrap_or_default()
 }
 
 /// Words whose order has a meaning: 1 a type, 2 a state space.
@@ -60,5 +67,5 @@ fn in_any_order(slots: &[Slot], words: &[Word], used: u32) -> bool {
             return true;
         }
     }
-    slot.optional && in_any_order(rest, words, used)
+    slot.optional && in_any_order(without_joined(rest), words, used)
 }
