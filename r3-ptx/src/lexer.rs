@@ -404,7 +404,7 @@ impl<'a> Cursor<'a> {
         let found = self.since(start);
         match found.char_indices().nth(MOST) {
             Some((cut, _)) => format!("`{}…`", found.get(..cut).unwrap_or_default()),
-            None => format!("`{}`", found.escape_debug()),
+            None => format!("`{}`", found.replace(char::is_control, "?")),
         }
     }
 }

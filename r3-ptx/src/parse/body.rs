@@ -83,10 +83,10 @@ impl<'a> Parser<'a> {
                 let register = self.name("a predicate")?;
                 let guard = Guard { negated, register };
                 let at = self.cursor.pos();
-                let text = self.mnemonic_text();
-                if text.is_empty() {
+                if !self.cursor.at_name() {
                     return self.expected("an instruction");
                 }
+                let text = self.mnemonic_text();
                 self.instruction(body, pos, Some(guard), at, text)
             }
             b'.' => self.directive(body),
