@@ -85,7 +85,9 @@ impl Jit {
             }
             Err(refused) => {
                 self.log(ERROR, &refused.message);
-                say(&format!("softcuda: {}", refused.message));
+                if refused.error != CuError::INVALID_VALUE {
+                    say(&format!("softcuda: {}", refused.message));
+                }
                 Err(refused.error)
             }
         }
@@ -94,6 +96,13 @@ impl Jit {
 
 /// Reads an image in memory.
 pub fn read(image: *const c_void, gpu: &Gpu) -> Result<Code, Refused> {
+    if image.is_null() {
+        return Err(Refused { error: CuError::INVALID_VALUE, message: "the image pointer is null".into() });
+    }
+    // An ELF file is as long as its headers say; they need not be believed, because it is of no use here.
+    if In::new(image.cast::<[u8; 4]>()).get() == Ok(*b"\x7fELF") {
+        return Err(machine_code(gpu));
+    }
     // SAFETY: the program says that an image is there; its headers tell its length, as the driver trusts them to.
     let copied = unsafe { copy_image(image, LIMIT) };
     let (_, bytes) = copied.map_err(|error| Refused { error: CuError::INVALID_IMAGE, message: error.to_string() })?;
@@ -135,6 +144,15 @@ pub fn texts(bytes: Vec<u8>, gpu: &Gpu) -> Result<Vec<String>, Refused> {
         Ok(String::from_utf8_lossy(&payload).into_owned())
     };
     chosen.into_iter().map(text).collect()
+}
+
+fn machine_code(gpu: &Gpu) -> Refused {
+    let (major, minor) = gpu.compute;
+    let message = format!(
+        "the image is machine code of a GPU; this driver runs PTX: build with PTX in it \
+         (nvcc -gencode arch=compute_{major}{minor},code=compute_{major}{minor})"
+    );
+    Refused { error: CuError::NO_BINARY_FOR_GPU, message }
 }
 
 fn nothing_usable(image: &Image, sm: u32) -> Refused {

@@ -144,11 +144,6 @@ impl Context {
         }
     }
 
-    /// Devices whose memory its kernels may use.
-    pub fn has_peer(&self, device: i32) -> bool {
-        lock(&self.peers).contains(&device)
-    }
-
     /// Waits for all work, ends the streams, and frees what belongs to it.
     fn destroy(self: &Arc<Self>) {
         let _ = stream::wait_all(self);

@@ -308,7 +308,10 @@ fn attribute_of(found: &Allocation, pointer: u64, attribute: u32) -> Res<Value> 
         13 => Value::Byte(true),
         14 => Value::Long(0),
         15 => Value::Byte(false),
-        16 => Value::Word(3),
+        16 => {
+            let device = context::current()?.device.ordinal;
+            Value::Word(if found.visible_to(device) { 3 } else { 0 })
+        }
         17 => Value::Long(if found.kind == Kind::Pool { found.owner } else { 0 }),
         21 => Value::Byte(false),
         _ => return Err(CuError::INVALID_VALUE),

@@ -64,6 +64,12 @@ extern "C" fn at_exit() {
     crate::launch::cancel_all();
 }
 
+/// The driver shuts down when the process unwinds its libraries, after the program's own handlers.
+/// `SOFTCUDA_TEARDOWN=atexit`: before those that were registered before `cuInit`, which the real one also may.
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static AT_UNLOAD: extern "C" fn() = at_exit;
+
 /// `cuInit`.
 pub fn start() -> Res {
     static STARTING: Mutex<()> = Mutex::new(());
@@ -75,10 +81,10 @@ pub fn start() -> Res {
     if crate::device::count() == 0 {
         return Err(CuError::NO_DEVICE);
     }
-    // SAFETY: `in_child` only stores to an atomic, which is allowed after fork; `at_exit` only to atomics.
+    // SAFETY: both functions only touch atomics.
     unsafe {
         libc::pthread_atfork(None, None, Some(in_child));
-        if setting("TEARDOWN").as_deref() != Some("none") {
+        if setting("TEARDOWN").as_deref() == Some("atexit") {
             libc::atexit(at_exit);
         }
     }

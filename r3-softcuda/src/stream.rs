@@ -23,6 +23,8 @@ use crate::work::{Callback, HostFn, MemOp, Work};
 pub const LEAST_PRIORITY: i32 = 0;
 pub const GREATEST_PRIORITY: i32 = -5;
 
+/// Pieces of work that wait in one stream.
+const QUEUE: usize = 1024;
 const NON_BLOCKING: u32 = 1;
 /// `CU_STREAM_LEGACY`, `CU_STREAM_PER_THREAD`
 const LEGACY: Handle = 1;
@@ -122,6 +124,14 @@ impl Stream {
         lock(&self.queue).closed = true;
         self.changed.notify_all();
         let _ = handle::remove::<Stream>(self.handle);
+    }
+
+    /// A queue has an end, as the hardware's: a program that only launches waits here.
+    fn wait_for_room(&self) {
+        let mut queue = lock(&self.queue);
+        while queue.items.len() >= QUEUE {
+            queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
+        }
     }
 
     fn gone(&self) -> bool {
@@ -261,6 +271,7 @@ pub fn submit(stream: &Arc<Stream>, work: Work) -> Res<Option<Point>> {
 pub fn enqueue(stream: &Arc<Stream>, mut after: Vec<Point>, work: Work) -> Res<Point> {
     capture::refuse_implicit(stream, true)?;
     let context = stream.context()?;
+    stream.wait_for_room();
     let mut streams = lock(&context.streams);
     if streams.len() > 8 {
         streams.retain(|stream| !stream.gone());

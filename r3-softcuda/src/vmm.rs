@@ -10,7 +10,6 @@ use crate::error::{CuError, Res};
 use crate::handle::{self, Handle};
 use crate::process::lock;
 use crate::space::{self, BLOCK, Bytes, Kind, RESERVE_ALIGN, Region, Request};
-use crate::stream;
 
 /// `CUmemLocation`
 #[repr(C)]
@@ -181,9 +180,6 @@ api! {
 
     fn cuMemUnmap(address: u64, len: usize) {
         let mappings = mappings(address, len as u64)?;
-        if let Ok(context) = context::current() {
-            let _ = stream::wait_all(&context);
-        }
         for mapping in mappings {
             space::free(mapping.base, |found| found.kind == Kind::Mapped)?;
             let physical = lock(&MAPPED).remove(&mapping.base);
