@@ -242,7 +242,7 @@ impl Builder {
     }
 }
 
-fn name() -> impl Strategy<Value = String> {
+fn name() -> BoxedStrategy<String> {
     prop_oneof![
         "%[a-z]{1,2}[0-9]{1,4}",
         "[$][A-Za-z_$]{1,6}",
@@ -252,9 +252,10 @@ fn name() -> impl Strategy<Value = String> {
     .prop_filter("has a meaning of its own", |text| {
         text != "WARP_SZ" && SpecialRegister::from_text(text).is_none()
     })
+    .boxed()
 }
 
-fn literal() -> impl Strategy<Value = Number> {
+fn literal() -> BoxedStrategy<Number> {
     prop_oneof![
         any::<i64>().prop_map(Number::Signed),
         (-40i64..300).prop_map(Number::Signed),
@@ -266,9 +267,10 @@ fn literal() -> impl Strategy<Value = Number> {
             .prop_filter("finite", |value| value.is_finite())
             .prop_map(|value| Number::Decimal(value.to_bits())),
     ]
+    .boxed()
 }
 
-fn leaf() -> impl Strategy<Value = Shape> {
+fn leaf() -> BoxedStrategy<Shape> {
     let selector = prop::sample::select(vec!["b0", "b3", "h1", "h10", "b3210", "h32", "b7654"])
         .prop_map(|text| Selector::from_text(text).expect("a selector"));
     let special: Vec<_> = SpecialRegister::plain()
@@ -294,9 +296,10 @@ fn leaf() -> impl Strategy<Value = Shape> {
         Just(Shape::Sink),
         Just(Shape::WarpSize),
     ]
+    .boxed()
 }
 
-fn bracketed() -> impl Strategy<Value = Shape> {
+fn bracketed() -> BoxedStrategy<Shape> {
     let list = || prop::collection::vec(leaf(), 0..5);
     let index = prop_oneof![
         name().prop_map(Shape::Name),
@@ -321,9 +324,10 @@ fn bracketed() -> impl Strategy<Value = Shape> {
             Shape::AddressList(rest)
         }),
     ]
+    .boxed()
 }
 
-fn instruction() -> impl Strategy<Value = Line> {
+fn instruction() -> BoxedStrategy<Line> {
     let mnemonic = prop::sample::select(vec![
         "add.s32",
         "ld.global.L1::no_allocate.L2::128B.v2.f32",
@@ -354,9 +358,10 @@ fn instruction() -> impl Strategy<Value = Line> {
         prop_oneof![8 => plain, 1 => call],
     )
         .prop_map(|(guard, (mnemonic, operands))| Line::Instruction(guard, mnemonic, operands))
+        .boxed()
 }
 
-fn value() -> impl Strategy<Value = Value> {
+fn value() -> BoxedStrategy<Value> {
     let mask = prop::option::of((0u32..8).prop_map(|byte| 0xFFu64 << (8 * byte)));
     let leaf = prop_oneof![
         literal().prop_map(Value::Number),
@@ -366,9 +371,10 @@ fn value() -> impl Strategy<Value = Value> {
     leaf.prop_recursive(3, 20, 5, |inner| {
         prop::collection::vec(inner, 0..5).prop_map(Value::List)
     })
+    .boxed()
 }
 
-fn declared() -> impl Strategy<Value = Declared> {
+fn declared() -> BoxedStrategy<Declared> {
     let linkage = prop::sample::select(vec![
         Linkage::Internal,
         Linkage::Extern,
@@ -440,9 +446,10 @@ fn declared() -> impl Strategy<Value = Declared> {
                 }
             },
         )
+        .boxed()
 }
 
-fn line() -> impl Strategy<Value = Line> {
+fn line() -> BoxedStrategy<Line> {
     let list = || prop::collection::vec(declared(), 0..3);
     let leaf = prop_oneof![
         6 => instruction(),
@@ -455,9 +462,10 @@ fn line() -> impl Strategy<Value = Line> {
     leaf.prop_recursive(3, 16, 4, |inner| {
         prop::collection::vec(inner, 0..4).prop_map(Line::Block)
     })
+    .boxed()
 }
 
-fn module() -> impl Strategy<Value = Module> {
+fn module() -> BoxedStrategy<Module> {
     let directives = prop::collection::vec(
         prop_oneof![
             prop::collection::vec(any::<u32>(), 1..4)
@@ -494,8 +502,8 @@ fn module() -> impl Strategy<Value = Module> {
         (0u16..20, 0u16..10),
         prop::option::of(prop::sample::select(vec![32u32, 64])),
     );
-    (head, prop::collection::vec((item, alias, verbatim), 0..4)).prop_map(
-        |((version, address_size), items)| {
+    (head, prop::collection::vec((item, alias, verbatim), 0..4))
+        .prop_map(|((version, address_size), items)| {
             let mut builder = Builder::default();
             builder.module.version = version;
             builder.module.address_size = address_size;
@@ -550,8 +558,8 @@ fn module() -> impl Strategy<Value = Module> {
                 }
             }
             builder.module
-        },
-    )
+        })
+        .boxed()
 }
 
 proptest! {
