@@ -99,6 +99,7 @@ mod access;
 mod async_copy;
 mod atomic;
 mod bulk;
+mod cache;
 mod load;
 mod mbarrier;
 mod store;
@@ -144,6 +145,7 @@ pub(crate) const FAMILIES: &[Family] = &[
     mbarrier::decode,
     cluster::decode,
     bulk::decode,
+    cache::decode,
     texture::decode,
     surface::decode,
     video::decode,

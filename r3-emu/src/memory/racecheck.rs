@@ -220,7 +220,9 @@ impl Shadow {
     }
 
     fn report(&mut self, offset: u32, old: Mark, old_wrote: bool, new: Mark, new_wrote: bool) {
-        if self.races.len() >= KEPT || !self.seen.insert([old.pos, new.pos]) {
+        // Two places once, in whatever order they raced.
+        let pair = [old.pos.min(new.pos), old.pos.max(new.pos)];
+        if self.races.len() >= KEPT || !self.seen.insert(pair) {
             return;
         }
         let [x, y, _] = self.threads.map(|n| n.max(1));
