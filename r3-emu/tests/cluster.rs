@@ -9,9 +9,16 @@ const CLUSTER: &str = include_str!("fixtures/warp/cluster.ptx");
 
 #[test]
 fn blocks_of_a_cluster_count_into_each_others_bins() {
-    let input: Vec<u32> = (0..3000u32).map(|i| i.wrapping_mul(2_654_435_761) >> 7).collect();
+    let input: Vec<u32> = (0..3000u32)
+        .map(|i| i.wrapping_mul(2_654_435_761) >> 7)
+        .collect();
     let mut args = [Arg::words(&input), Arg::zeros(256), Arg::Scalar(3000)];
-    run(CLUSTER, "histogram", Shape::new(8, 64).clusters(4), &mut args);
+    run(
+        CLUSTER,
+        "histogram",
+        Shape::new(8, 64).clusters(4),
+        &mut args,
+    );
     let mut want = [0; 64];
     for v in input {
         want[v as usize % 64] += 1;
@@ -22,7 +29,11 @@ fn blocks_of_a_cluster_count_into_each_others_bins() {
 #[test]
 fn the_kernel_says_how_big_its_clusters_are() {
     // `.reqnctapercluster` holds where the launch names none.
-    let mut args = [Arg::words(&[5, 20, 40, 63]), Arg::zeros(256), Arg::Scalar(4)];
+    let mut args = [
+        Arg::words(&[5, 20, 40, 63]),
+        Arg::zeros(256),
+        Arg::Scalar(4),
+    ];
     run(CLUSTER, "histogram", Shape::new(4, 32), &mut args);
     let out = args[1].to_words();
     assert_eq!(out.iter().sum::<u32>(), 4);
@@ -33,11 +44,20 @@ fn the_kernel_says_how_big_its_clusters_are() {
 fn values_go_round_a_ring_of_blocks() {
     for size in [1, 2, 3, 8] {
         let mut args = [Arg::zeros(4 * 24)];
-        run(CLUSTER, "ring", Shape::new(24, 40).clusters(size), &mut args);
+        run(
+            CLUSTER,
+            "ring",
+            Shape::new(24, 40).clusters(size),
+            &mut args,
+        );
         for (block, out) in args[0].to_words().into_iter().enumerate() {
             // Doubled at each step, back where it began.
             let rank = block as u32 % size;
-            assert_eq!(out, (rank + 1) << size, "block {block} of clusters of {size}");
+            assert_eq!(
+                out,
+                (rank + 1) << size,
+                "block {block} of clusters of {size}"
+            );
         }
     }
 }
@@ -116,9 +136,15 @@ fn generic_addresses_reach_other_blocks() {
 
 #[test]
 fn a_block_that_the_cluster_does_not_have_is_a_fault() {
-    let text = pair("mov.u32 %r2, box;\nmapa.shared::cluster.u32 %r3, %r2, 5;\nld.shared::cluster.u32 %r4, [%r3];");
-    let fault = try_run(&text, "k", Shape::new(2, 32), &mut [Arg::zeros(256)]).expect_err("no such block");
-    assert!(matches!(fault.kind, FaultKind::OutOfBounds { .. }), "{fault}");
+    let text = pair(
+        "mov.u32 %r2, box;\nmapa.shared::cluster.u32 %r3, %r2, 5;\nld.shared::cluster.u32 %r4, [%r3];",
+    );
+    let fault =
+        try_run(&text, "k", Shape::new(2, 32), &mut [Arg::zeros(256)]).expect_err("no such block");
+    assert!(
+        matches!(fault.kind, FaultKind::OutOfBounds { .. }),
+        "{fault}"
+    );
     assert!(fault.to_string().contains("block 5"), "{fault}");
 }
 
@@ -131,7 +157,12 @@ fn waiting_without_having_arrived_is_a_deadlock() {
 
 #[test]
 fn clusters_must_divide_the_grid() {
-    let fault = try_run(CLUSTER, "ring", Shape::new(5, 32).clusters(2), &mut [Arg::zeros(64)])
-        .expect_err("5 blocks in clusters of 2");
+    let fault = try_run(
+        CLUSTER,
+        "ring",
+        Shape::new(5, 32).clusters(2),
+        &mut [Arg::zeros(64)],
+    )
+    .expect_err("5 blocks in clusters of 2");
     assert!(matches!(fault.kind, FaultKind::InvalidLaunch(_)), "{fault}");
 }

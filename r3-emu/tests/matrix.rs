@@ -122,7 +122,13 @@ fn numbers(seed: u32) -> impl FnMut() -> u32 {
 }
 
 /// A kernel that loads registers for a, b and c (and words behind them), executes `instruction` and stores d.
-fn kernel(instruction: &str, counts: [usize; 4], kinds: [Kind; 4], tail: &str, extra: usize) -> String {
+fn kernel(
+    instruction: &str,
+    counts: [usize; 4],
+    kinds: [Kind; 4],
+    tail: &str,
+    extra: usize,
+) -> String {
     let mut text = format!(
         ".version 8.6\n.target sm_90a\n.address_size 64\n.visible .entry k(.param .u64 a, .param .u64 b, .param .u64 c, \
          .param .u64 d{})\n{{\n.reg .b64 %p, %q;\n.reg .b32 %lane, %e;\nmov.u32 %lane, %tid.x;\n",
@@ -215,65 +221,321 @@ const C16: Place = |g, t, i| (if i < 2 { g } else { g + 8 }, 2 * t + i % 2);
 const C8: Place = |g, t, i| (g, 2 * t + i);
 
 const FORMS: &[Form] = &[
-    Form { mnemonic: "mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64", m: 8, n: 8, k: 4, a: F64, b: F64, c: F64,
-        places: [|g, t, _| (g, t), |g, t, _| (t, g), C8] },
-    Form { mnemonic: "mma.sync.aligned.m16n8k4.row.col.f64.f64.f64.f64", m: 16, n: 8, k: 4, a: F64, b: F64, c: F64,
-        places: [|g, t, i| (g + 8 * i, t), |g, t, _| (t, g), C16] },
-    Form { mnemonic: "mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64", m: 16, n: 8, k: 8, a: F64, b: F64, c: F64,
+    Form {
+        mnemonic: "mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64",
+        m: 8,
+        n: 8,
+        k: 4,
+        a: F64,
+        b: F64,
+        c: F64,
+        places: [|g, t, _| (g, t), |g, t, _| (t, g), C8],
+    },
+    Form {
+        mnemonic: "mma.sync.aligned.m16n8k4.row.col.f64.f64.f64.f64",
+        m: 16,
+        n: 8,
+        k: 4,
+        a: F64,
+        b: F64,
+        c: F64,
+        places: [|g, t, i| (g + 8 * i, t), |g, t, _| (t, g), C16],
+    },
+    Form {
+        mnemonic: "mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64",
+        m: 16,
+        n: 8,
+        k: 8,
+        a: F64,
+        b: F64,
+        c: F64,
         places: [
-            |g, t, i| (if i % 2 == 0 { g } else { g + 8 }, if i < 2 { t } else { t + 4 }),
-            |g, t, i| (t + 4 * i, g), C16] },
-    Form { mnemonic: "mma.sync.aligned.m16n8k16.row.col.f64.f64.f64.f64", m: 16, n: 8, k: 16, a: F64, b: F64, c: F64,
+            |g, t, i| {
+                (
+                    if i % 2 == 0 { g } else { g + 8 },
+                    if i < 2 { t } else { t + 4 },
+                )
+            },
+            |g, t, i| (t + 4 * i, g),
+            C16,
+        ],
+    },
+    Form {
+        mnemonic: "mma.sync.aligned.m16n8k16.row.col.f64.f64.f64.f64",
+        m: 16,
+        n: 8,
+        k: 16,
+        a: F64,
+        b: F64,
+        c: F64,
         places: [
             |g, t, i| (if i % 2 == 0 { g } else { g + 8 }, i * 2 - i % 2 * 2 + t),
-            |g, t, i| (t + 4 * i, g), C16] },
-    Form { mnemonic: "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32", m: 16, n: 8, k: 8, a: F16, b: F16, c: F32,
-        places: [|g, t, i| (if i < 2 { g } else { g + 8 }, 2 * t + i % 2), |g, t, i| (2 * t + i, g), C16] },
-    Form { mnemonic: "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", m: 16, n: 8, k: 16, a: F16, b: F16, c: F32,
+            |g, t, i| (t + 4 * i, g),
+            C16,
+        ],
+    },
+    Form {
+        mnemonic: "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32",
+        m: 16,
+        n: 8,
+        k: 8,
+        a: F16,
+        b: F16,
+        c: F32,
         places: [
-            |g, t, i| (if i < 2 || (4..6).contains(&i) { g } else { g + 8 }, 2 * t + i % 2 + if i < 4 { 0 } else { 8 }),
-            |g, t, i| (2 * t + i % 2 + if i < 2 { 0 } else { 8 }, g), C16] },
-    Form { mnemonic: "mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16", m: 16, n: 8, k: 16, a: F16, b: F16, c: F16,
+            |g, t, i| (if i < 2 { g } else { g + 8 }, 2 * t + i % 2),
+            |g, t, i| (2 * t + i, g),
+            C16,
+        ],
+    },
+    Form {
+        mnemonic: "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32",
+        m: 16,
+        n: 8,
+        k: 16,
+        a: F16,
+        b: F16,
+        c: F32,
         places: [
-            |g, t, i| (if i < 2 || (4..6).contains(&i) { g } else { g + 8 }, 2 * t + i % 2 + if i < 4 { 0 } else { 8 }),
-            |g, t, i| (2 * t + i % 2 + if i < 2 { 0 } else { 8 }, g), C16] },
-    Form { mnemonic: "mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32", m: 16, n: 8, k: 8, a: BF16, b: BF16, c: F32,
-        places: [|g, t, i| (if i < 2 { g } else { g + 8 }, 2 * t + i % 2), |g, t, i| (2 * t + i, g), C16] },
-    Form { mnemonic: "mma.sync.aligned.m16n8k4.row.col.f32.tf32.tf32.f32", m: 16, n: 8, k: 4, a: Tf32, b: Tf32, c: F32,
-        places: [|g, t, i| (if i == 0 { g } else { g + 8 }, t), |g, t, _| (t, g), C16] },
-    Form { mnemonic: "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32", m: 16, n: 8, k: 8, a: Tf32, b: Tf32, c: F32,
+            |g, t, i| {
+                (
+                    if i < 2 || (4..6).contains(&i) {
+                        g
+                    } else {
+                        g + 8
+                    },
+                    2 * t + i % 2 + if i < 4 { 0 } else { 8 },
+                )
+            },
+            |g, t, i| (2 * t + i % 2 + if i < 2 { 0 } else { 8 }, g),
+            C16,
+        ],
+    },
+    Form {
+        mnemonic: "mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16",
+        m: 16,
+        n: 8,
+        k: 16,
+        a: F16,
+        b: F16,
+        c: F16,
         places: [
-            |g, t, i| (if i % 2 == 0 { g } else { g + 8 }, if i < 2 { t } else { t + 4 }),
-            |g, t, i| (if i == 0 { t } else { t + 4 }, g), C16] },
-    Form { mnemonic: "mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e5m2.f32", m: 16, n: 8, k: 32, a: E4M3, b: E5M2, c: F32,
-        places: [A8K32, B8K32, C16] },
-    Form { mnemonic: "mma.sync.aligned.m16n8k32.row.col.f16.e5m2.e4m3.f16", m: 16, n: 8, k: 32, a: E5M2, b: E4M3, c: F16,
-        places: [A8K32, B8K32, C16] },
-    Form { mnemonic: "mma.sync.aligned.m8n8k16.row.col.s32.s8.u8.s32", m: 8, n: 8, k: 16, a: Signed(8), b: Unsigned(8), c: S32,
-        places: [|g, t, i| (g, 4 * t + i), |g, t, i| (4 * t + i, g), C8] },
-    Form { mnemonic: "mma.sync.aligned.m16n8k16.row.col.s32.u8.s8.s32", m: 16, n: 8, k: 16, a: Unsigned(8), b: Signed(8), c: S32,
-        places: [|g, t, i| (if i < 4 { g } else { g + 8 }, 4 * t + i % 4), |g, t, i| (4 * t + i, g), C16] },
-    Form { mnemonic: "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32", m: 16, n: 8, k: 32, a: Signed(8), b: Signed(8), c: S32,
-        places: [A8K32, B8K32, C16] },
-    Form { mnemonic: "mma.sync.aligned.m8n8k32.row.col.s32.s4.u4.s32", m: 8, n: 8, k: 32, a: Signed(4), b: Unsigned(4), c: S32,
-        places: [|g, t, i| (g, 8 * t + i), |g, t, i| (8 * t + i, g), C8] },
-    Form { mnemonic: "mma.sync.aligned.m16n8k32.row.col.s32.u4.s4.s32", m: 16, n: 8, k: 32, a: Unsigned(4), b: Signed(4), c: S32,
-        places: [|g, t, i| (if i < 8 { g } else { g + 8 }, 8 * t + i % 8), |g, t, i| (8 * t + i, g), C16] },
-    Form { mnemonic: "mma.sync.aligned.m16n8k64.row.col.s32.s4.s4.s32", m: 16, n: 8, k: 64, a: Signed(4), b: Signed(4), c: S32,
+            |g, t, i| {
+                (
+                    if i < 2 || (4..6).contains(&i) {
+                        g
+                    } else {
+                        g + 8
+                    },
+                    2 * t + i % 2 + if i < 4 { 0 } else { 8 },
+                )
+            },
+            |g, t, i| (2 * t + i % 2 + if i < 2 { 0 } else { 8 }, g),
+            C16,
+        ],
+    },
+    Form {
+        mnemonic: "mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32",
+        m: 16,
+        n: 8,
+        k: 8,
+        a: BF16,
+        b: BF16,
+        c: F32,
         places: [
-            |g, t, i| (if i < 8 || (16..24).contains(&i) { g } else { g + 8 }, 8 * t + i % 8 + if i < 16 { 0 } else { 32 }),
-            |g, t, i| (8 * t + i % 8 + if i < 8 { 0 } else { 32 }, g), C16] },
-    Form { mnemonic: "mma.sync.aligned.m8n8k128.row.col.s32.b1.b1.s32.xor.popc", m: 8, n: 8, k: 128, a: Bit, b: Bit, c: S32,
-        places: [|g, t, i| (g, 32 * t + i), |g, t, i| (32 * t + i, g), C8] },
-    Form { mnemonic: "mma.sync.aligned.m16n8k128.row.col.s32.b1.b1.s32.and.popc", m: 16, n: 8, k: 128, a: Bit, b: Bit, c: S32,
-        places: [|g, t, i| (if i < 32 { g } else { g + 8 }, 32 * t + i % 32), |g, t, i| (32 * t + i, g), C16] },
-    Form { mnemonic: "mma.sync.aligned.m16n8k256.row.col.s32.b1.b1.s32.xor.popc", m: 16, n: 8, k: 256, a: Bit, b: Bit, c: S32,
+            |g, t, i| (if i < 2 { g } else { g + 8 }, 2 * t + i % 2),
+            |g, t, i| (2 * t + i, g),
+            C16,
+        ],
+    },
+    Form {
+        mnemonic: "mma.sync.aligned.m16n8k4.row.col.f32.tf32.tf32.f32",
+        m: 16,
+        n: 8,
+        k: 4,
+        a: Tf32,
+        b: Tf32,
+        c: F32,
         places: [
-            |g, t, i| (if i < 32 || (64..96).contains(&i) { g } else { g + 8 }, 32 * t + i % 32 + if i < 64 { 0 } else { 128 }),
-            |g, t, i| (32 * t + i % 32 + if i < 32 { 0 } else { 128 }, g), C16] },
+            |g, t, i| (if i == 0 { g } else { g + 8 }, t),
+            |g, t, _| (t, g),
+            C16,
+        ],
+    },
+    Form {
+        mnemonic: "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32",
+        m: 16,
+        n: 8,
+        k: 8,
+        a: Tf32,
+        b: Tf32,
+        c: F32,
+        places: [
+            |g, t, i| {
+                (
+                    if i % 2 == 0 { g } else { g + 8 },
+                    if i < 2 { t } else { t + 4 },
+                )
+            },
+            |g, t, i| (if i == 0 { t } else { t + 4 }, g),
+            C16,
+        ],
+    },
+    Form {
+        mnemonic: "mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e5m2.f32",
+        m: 16,
+        n: 8,
+        k: 32,
+        a: E4M3,
+        b: E5M2,
+        c: F32,
+        places: [A8K32, B8K32, C16],
+    },
+    Form {
+        mnemonic: "mma.sync.aligned.m16n8k32.row.col.f16.e5m2.e4m3.f16",
+        m: 16,
+        n: 8,
+        k: 32,
+        a: E5M2,
+        b: E4M3,
+        c: F16,
+        places: [A8K32, B8K32, C16],
+    },
+    Form {
+        mnemonic: "mma.sync.aligned.m8n8k16.row.col.s32.s8.u8.s32",
+        m: 8,
+        n: 8,
+        k: 16,
+        a: Signed(8),
+        b: Unsigned(8),
+        c: S32,
+        places: [|g, t, i| (g, 4 * t + i), |g, t, i| (4 * t + i, g), C8],
+    },
+    Form {
+        mnemonic: "mma.sync.aligned.m16n8k16.row.col.s32.u8.s8.s32",
+        m: 16,
+        n: 8,
+        k: 16,
+        a: Unsigned(8),
+        b: Signed(8),
+        c: S32,
+        places: [
+            |g, t, i| (if i < 4 { g } else { g + 8 }, 4 * t + i % 4),
+            |g, t, i| (4 * t + i, g),
+            C16,
+        ],
+    },
+    Form {
+        mnemonic: "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32",
+        m: 16,
+        n: 8,
+        k: 32,
+        a: Signed(8),
+        b: Signed(8),
+        c: S32,
+        places: [A8K32, B8K32, C16],
+    },
+    Form {
+        mnemonic: "mma.sync.aligned.m8n8k32.row.col.s32.s4.u4.s32",
+        m: 8,
+        n: 8,
+        k: 32,
+        a: Signed(4),
+        b: Unsigned(4),
+        c: S32,
+        places: [|g, t, i| (g, 8 * t + i), |g, t, i| (8 * t + i, g), C8],
+    },
+    Form {
+        mnemonic: "mma.sync.aligned.m16n8k32.row.col.s32.u4.s4.s32",
+        m: 16,
+        n: 8,
+        k: 32,
+        a: Unsigned(4),
+        b: Signed(4),
+        c: S32,
+        places: [
+            |g, t, i| (if i < 8 { g } else { g + 8 }, 8 * t + i % 8),
+            |g, t, i| (8 * t + i, g),
+            C16,
+        ],
+    },
+    Form {
+        mnemonic: "mma.sync.aligned.m16n8k64.row.col.s32.s4.s4.s32",
+        m: 16,
+        n: 8,
+        k: 64,
+        a: Signed(4),
+        b: Signed(4),
+        c: S32,
+        places: [
+            |g, t, i| {
+                (
+                    if i < 8 || (16..24).contains(&i) {
+                        g
+                    } else {
+                        g + 8
+                    },
+                    8 * t + i % 8 + if i < 16 { 0 } else { 32 },
+                )
+            },
+            |g, t, i| (8 * t + i % 8 + if i < 8 { 0 } else { 32 }, g),
+            C16,
+        ],
+    },
+    Form {
+        mnemonic: "mma.sync.aligned.m8n8k128.row.col.s32.b1.b1.s32.xor.popc",
+        m: 8,
+        n: 8,
+        k: 128,
+        a: Bit,
+        b: Bit,
+        c: S32,
+        places: [|g, t, i| (g, 32 * t + i), |g, t, i| (32 * t + i, g), C8],
+    },
+    Form {
+        mnemonic: "mma.sync.aligned.m16n8k128.row.col.s32.b1.b1.s32.and.popc",
+        m: 16,
+        n: 8,
+        k: 128,
+        a: Bit,
+        b: Bit,
+        c: S32,
+        places: [
+            |g, t, i| (if i < 32 { g } else { g + 8 }, 32 * t + i % 32),
+            |g, t, i| (32 * t + i, g),
+            C16,
+        ],
+    },
+    Form {
+        mnemonic: "mma.sync.aligned.m16n8k256.row.col.s32.b1.b1.s32.xor.popc",
+        m: 16,
+        n: 8,
+        k: 256,
+        a: Bit,
+        b: Bit,
+        c: S32,
+        places: [
+            |g, t, i| {
+                (
+                    if i < 32 || (64..96).contains(&i) {
+                        g
+                    } else {
+                        g + 8
+                    },
+                    32 * t + i % 32 + if i < 64 { 0 } else { 128 },
+                )
+            },
+            |g, t, i| (32 * t + i % 32 + if i < 32 { 0 } else { 128 }, g),
+            C16,
+        ],
+    },
 ];
 const A8K32: Place = |g, t, i| {
-    let row = if i < 4 || (8..12).contains(&i) { g } else { g + 8 };
+    let row = if i < 4 || (8..12).contains(&i) {
+        g
+    } else {
+        g + 8
+    };
     (row, 4 * t + i % 4 + if i < 8 { 0 } else { 16 })
 };
 const B8K32: Place = |g, t, i| (4 * t + i % 4 + if i < 4 { 0 } else { 16 }, g);
@@ -281,7 +543,9 @@ const B8K32: Place = |g, t, i| (4 * t + i % 4 + if i < 4 { 0 } else { 16 }, g);
 /// Random matrices a, b, c of a form.
 fn operands(form: &Form, seed: u32) -> [Vec<i64>; 3] {
     let mut next = numbers(seed);
-    let Form { m, n, k, a, b, c, .. } = *form;
+    let Form {
+        m, n, k, a, b, c, ..
+    } = *form;
     [(a, m * k), (b, k * n), (c, m * n)]
         .map(|(kind, len)| (0..len).map(|_| kind.small(next())).collect())
 }
@@ -289,15 +553,30 @@ fn operands(form: &Form, seed: u32) -> [Vec<i64>; 3] {
 #[test]
 fn products_of_every_shape_are_those_of_the_published_fragments() {
     for form in FORMS {
-        let Form { m, n, k, a, b, c, places, .. } = *form;
+        let Form {
+            m,
+            n,
+            k,
+            a,
+            b,
+            c,
+            places,
+            ..
+        } = *form;
         let [x, y, z] = operands(form, 7);
         let per_lane = [m * k / 32, k * n / 32, m * n / 32];
         let of = |i: usize, columns: usize, values: &[i64], lane: usize, e: usize| {
             let (row, column) = places[i](lane / 4, lane % 4, e);
             values[row * columns + column]
         };
-        let registers = |kind: Kind, per_lane: usize| (per_lane * kind.bits()).div_ceil(8 * kind.register().1);
-        let counts = [registers(c, per_lane[2]), registers(a, per_lane[0]), registers(b, per_lane[1]), registers(c, per_lane[2])];
+        let registers =
+            |kind: Kind, per_lane: usize| (per_lane * kind.bits()).div_ceil(8 * kind.register().1);
+        let counts = [
+            registers(c, per_lane[2]),
+            registers(a, per_lane[0]),
+            registers(b, per_lane[1]),
+            registers(c, per_lane[2]),
+        ];
         let text = kernel(form.mnemonic, counts, [c, a, b, c], "", 0);
         let mut args = [
             Arg::Buffer(pack(a, per_lane[0], |lane, e| of(0, k, &x, lane, e))),
@@ -307,11 +586,18 @@ fn products_of_every_shape_are_those_of_the_published_fragments() {
         ];
         run(&text, "k", Shape::new(1, 32), &mut args);
         let want = multiply(form, &x, &y, &z);
-        let Arg::Buffer(out) = &args[3] else { unreachable!() };
+        let Arg::Buffer(out) = &args[3] else {
+            unreachable!()
+        };
         for lane in 0..32 {
             for e in 0..per_lane[2] {
                 let got = unpack(c, per_lane[2], out, lane, e);
-                assert_eq!(got, of(2, n, &want, lane, e), "{} lane {lane} element {e}", form.mnemonic);
+                assert_eq!(
+                    got,
+                    of(2, n, &want, lane, e),
+                    "{} lane {lane} element {e}",
+                    form.mnemonic
+                );
             }
         }
     }
@@ -326,10 +612,14 @@ fn quads_multiply_in_all_layouts() {
             let ty = |kind| if kind == F16 { "f16" } else { "f32" };
             let mnemonic = format!(
                 "mma.sync.aligned.m8n8k4.{}.{}.{}.f16.f16.{}",
-                word(a_row), word(b_row), ty(d), ty(c)
+                word(a_row),
+                word(b_row),
+                ty(d),
+                ty(c)
             );
             let mut next = numbers(3);
-            let mut random = |len: usize| -> Vec<i64> { (0..len).map(|_| F16.small(next())).collect() };
+            let mut random =
+                |len: usize| -> Vec<i64> { (0..len).map(|_| F16.small(next())).collect() };
             let (a, b, z) = (random(4 * 32), random(4 * 32), random(4 * 64));
             let quad = |lane: usize| lane % 16 / 4;
             let a_of = |lane: usize, i: usize| {
@@ -364,13 +654,20 @@ fn quads_multiply_in_all_layouts() {
                 for i in 0..8 {
                     for j in 0..8 {
                         for l in 0..4 {
-                            want[64 * q + i * 8 + j] += a[32 * q + i * 4 + l] * b[32 * q + l * 8 + j];
+                            want[64 * q + i * 8 + j] +=
+                                a[32 * q + i * 4 + l] * b[32 * q + l * 8 + j];
                         }
                     }
                 }
             }
             let registers = |kind: Kind| if kind == F16 { 4 } else { 8 };
-            let text = kernel(&mnemonic, [registers(d), 2, 2, registers(c)], [d, F16, F16, c], "", 0);
+            let text = kernel(
+                &mnemonic,
+                [registers(d), 2, 2, registers(c)],
+                [d, F16, F16, c],
+                "",
+                0,
+            );
             let mut args = [
                 Arg::Buffer(pack(F16, 4, a_of)),
                 Arg::Buffer(pack(F16, 4, b_of)),
@@ -378,10 +675,16 @@ fn quads_multiply_in_all_layouts() {
                 Arg::zeros(32 * 4 * registers(d)),
             ];
             run(&text, "k", Shape::new(1, 32), &mut args);
-            let Arg::Buffer(out) = &args[3] else { unreachable!() };
+            let Arg::Buffer(out) = &args[3] else {
+                unreachable!()
+            };
             for lane in 0..32 {
                 for i in 0..8 {
-                    assert_eq!(unpack(d, 8, out, lane, i), want[c_place(d, lane, i)], "{mnemonic} {lane} {i}");
+                    assert_eq!(
+                        unpack(d, 8, out, lane, i),
+                        want[c_place(d, lane, i)],
+                        "{mnemonic} {lane} {i}"
+                    );
                 }
             }
         }
@@ -390,9 +693,18 @@ fn quads_multiply_in_all_layouts() {
 
 #[test]
 fn integer_sums_wrap_or_saturate() {
-    for (word, want) in [(".satfinite", i32::MAX), ("", i32::MIN + 127 * 127 * 16 - 1)] {
+    for (word, want) in [
+        (".satfinite", i32::MAX),
+        ("", i32::MIN + 127 * 127 * 16 - 1),
+    ] {
         let mnemonic = format!("mma.sync.aligned.m8n8k16.row.col{word}.s32.s8.s8.s32");
-        let text = kernel(&mnemonic, [2, 1, 1, 2], [S32, Signed(8), Signed(8), S32], "", 0);
+        let text = kernel(
+            &mnemonic,
+            [2, 1, 1, 2],
+            [S32, Signed(8), Signed(8), S32],
+            "",
+            0,
+        );
         let mut args = [
             Arg::Buffer(pack(Signed(8), 4, |_, _| 127)),
             Arg::Buffer(pack(Signed(8), 4, |_, _| 127)),
@@ -447,13 +759,26 @@ fn sums_of_products_are_cut_and_not_rounded() {
     let b = a;
     assert_eq!(f32::from_bits(one_sum(F16, a, b, big.to_bits())), big + 2.0);
     // Towards zero on the other side, too.
-    assert_eq!(f32::from_bits(one_sum(F16, a, with(&[(0, 0xbc00), (1, 0xbc00), (2, 0xbc00)]), (-big).to_bits())), -big - 2.0);
+    assert_eq!(
+        f32::from_bits(one_sum(
+            F16,
+            a,
+            with(&[(0, 0xbc00), (1, 0xbc00), (2, 0xbc00)]),
+            (-big).to_bits()
+        )),
+        -big - 2.0
+    );
     // Below 2^-25 of the largest, a product is lost.
     let tiny = 0x0001; // 2^-24
     let a = with(&[(0, one), (1, tiny)]);
     assert_eq!(one_sum(F16, a, with(&[(0, one), (1, one)]), 0), 0x3f80_0000);
     let a = with(&[(0, one), (1, tiny), (2, tiny)]);
-    let cancelled = one_sum(F16, a, with(&[(0, one), (1, one), (2, one)]), (-1.0f32).to_bits());
+    let cancelled = one_sum(
+        F16,
+        a,
+        with(&[(0, one), (1, one), (2, one)]),
+        (-1.0f32).to_bits(),
+    );
     assert_eq!(f32::from_bits(cancelled), 2f32.powi(-23));
 }
 
@@ -470,7 +795,10 @@ fn infinities_and_nan_go_through_products() {
     assert_eq!(one_sum(F16, with(3, 0x7c00), with(3, 0), 0), 0x7fff_ffff);
     assert_eq!(one_sum(F16, with(3, 0x7e00), ones, 0), 0x7fff_ffff);
     assert_eq!(one_sum(F16, ones, ones, 0xff80_0000), 0xff80_0000);
-    assert_eq!(one_sum(BF16, with(1, 0x7f80), ones, 0xff80_0000), 0x7fff_ffff);
+    assert_eq!(
+        one_sum(BF16, with(1, 0x7f80), ones, 0xff80_0000),
+        0x7fff_ffff
+    );
 }
 
 /// Sparse A: mnemonic, kinds, k, selector.
@@ -481,11 +809,39 @@ fn sparse_products_find_their_elements_by_the_metadata() {
         ("m16n8k32.row.col.f32.bf16.bf16.f32", BF16, BF16, F32, 32, 2),
         ("m16n8k8.row.col.f32.tf32.tf32.f32", Tf32, Tf32, F32, 8, 4),
         ("m16n8k16.row.col.f32.tf32.tf32.f32", Tf32, Tf32, F32, 16, 2),
-        ("m16n8k32.row.col.s32.s8.u8.s32", Signed(8), Unsigned(8), S32, 32, 2),
-        ("m16n8k64.row.col.s32.u8.s8.s32", Unsigned(8), Signed(8), S32, 64, 1),
+        (
+            "m16n8k32.row.col.s32.s8.u8.s32",
+            Signed(8),
+            Unsigned(8),
+            S32,
+            32,
+            2,
+        ),
+        (
+            "m16n8k64.row.col.s32.u8.s8.s32",
+            Unsigned(8),
+            Signed(8),
+            S32,
+            64,
+            1,
+        ),
         ("m16n8k64.row.col.f32.e4m3.e4m3.f32", E4M3, E4M3, F32, 64, 1),
-        ("m16n8k64.row.col.s32.s4.s4.s32", Signed(4), Signed(4), S32, 64, 2),
-        ("m16n8k128.row.col.s32.u4.u4.s32", Unsigned(4), Unsigned(4), S32, 128, 1),
+        (
+            "m16n8k64.row.col.s32.s4.s4.s32",
+            Signed(4),
+            Signed(4),
+            S32,
+            64,
+            2,
+        ),
+        (
+            "m16n8k128.row.col.s32.u4.u4.s32",
+            Unsigned(4),
+            Unsigned(4),
+            S32,
+            128,
+            1,
+        ),
     ] {
         for selector in 0..selectors {
             let mut next = numbers(selector + 11);
@@ -494,8 +850,25 @@ fn sparse_products_find_their_elements_by_the_metadata() {
             // Which places of a chunk are kept, as the nibble says; 4-bit elements come in pairs.
             let (chunk, choices): (usize, &[(u64, &[usize])]) = match a {
                 Tf32 => (2, &[(0b0100, &[0]), (0b1110, &[1])]),
-                Signed(4) | Unsigned(4) => (8, &[(0b0100, &[0, 1, 2, 3]), (0b1101, &[2, 3, 6, 7]), (0b1000, &[0, 1, 4, 5])]),
-                _ => (4, &[(0b0100, &[0, 1]), (0b1000, &[0, 2]), (0b1100, &[0, 3]), (0b1001, &[1, 2]), (0b1101, &[1, 3]), (0b1110, &[2, 3])]),
+                Signed(4) | Unsigned(4) => (
+                    8,
+                    &[
+                        (0b0100, &[0, 1, 2, 3]),
+                        (0b1101, &[2, 3, 6, 7]),
+                        (0b1000, &[0, 1, 4, 5]),
+                    ],
+                ),
+                _ => (
+                    4,
+                    &[
+                        (0b0100, &[0, 1]),
+                        (0b1000, &[0, 2]),
+                        (0b1100, &[0, 3]),
+                        (0b1001, &[1, 2]),
+                        (0b1101, &[1, 3]),
+                        (0b1110, &[2, 3]),
+                    ],
+                ),
             };
             let chunks = k / chunk;
             let mut stored = vec![0i64; 16 * k / 2];
@@ -522,7 +895,8 @@ fn sparse_products_find_their_elements_by_the_metadata() {
                     (16, _) if member == own => metadata[lane] = (low | high << 16) as u32,
                     (32, 16 | 32) if member / 2 == own => {
                         let shift = 16 * (member % 2);
-                        metadata[lane] = ((low >> shift & 0xffff) | (high >> shift & 0xffff) << 16) as u32;
+                        metadata[lane] =
+                            ((low >> shift & 0xffff) | (high >> shift & 0xffff) << 16) as u32;
                     }
                     (32, 4 | 8) if member / 2 == own => {
                         metadata[lane] = if member % 2 == 0 { low } else { high } as u32;
@@ -554,18 +928,29 @@ fn sparse_products_find_their_elements_by_the_metadata() {
             let mut args = [
                 Arg::Buffer(pack(a, 16 * k / 2 / 32, a_of)),
                 Arg::Buffer(pack(b, 8 * k / 32, b_of)),
-                Arg::Buffer(pack(c, 4, |lane, i| { let (r, n) = C16(lane / 4, lane % 4, i); z[r * 8 + n] })),
+                Arg::Buffer(pack(c, 4, |lane, i| {
+                    let (r, n) = C16(lane / 4, lane % 4, i);
+                    z[r * 8 + n]
+                })),
                 Arg::zeros(512),
                 Arg::words(&metadata),
             ];
             run(&text, "k", Shape::new(1, 32), &mut args);
-            let Arg::Buffer(out) = &args[3] else { unreachable!() };
+            let Arg::Buffer(out) = &args[3] else {
+                unreachable!()
+            };
             for lane in 0..32 {
                 for i in 0..4 {
                     let (row, column) = C16(lane / 4, lane % 4, i);
                     let want = z[row * 8 + column]
-                        + (0..k).map(|l| dense[row * k + l] * dense_b[l * 8 + column]).sum::<i64>();
-                    assert_eq!(unpack(c, 4, out, lane, i), want, "{mnemonic} selector {selector} lane {lane}");
+                        + (0..k)
+                            .map(|l| dense[row * k + l] * dense_b[l * 8 + column])
+                            .sum::<i64>();
+                    assert_eq!(
+                        unpack(c, 4, out, lane, i),
+                        want,
+                        "{mnemonic} selector {selector} lane {lane}"
+                    );
                 }
             }
         }
@@ -576,18 +961,32 @@ fn sparse_products_find_their_elements_by_the_metadata() {
 fn dot_products_of_bytes_take_the_signs_of_their_types() {
     let mut next = numbers(5);
     let words: Vec<[u32; 3]> = (0..32).map(|_| [next(), next(), next()]).collect();
-    let column = |i: usize| -> [u64; 32] { std::array::from_fn(|lane| u64::from(words[lane][i]) | 0xdead << 32) };
+    let column = |i: usize| -> [u64; 32] {
+        std::array::from_fn(|lane| u64::from(words[lane][i]) | 0xdead << 32)
+    };
     for a_signed in [false, true] {
         for b_signed in [false, true] {
             let byte = |word: u32, i: u32, signed: bool| {
                 let byte = (word >> (8 * i)) as u8;
-                if signed { i64::from(byte as i8) } else { i64::from(byte) }
+                if signed {
+                    i64::from(byte as i8)
+                } else {
+                    i64::from(byte)
+                }
             };
             let half = |word: u32, i: u32, signed: bool| {
                 let half = (word >> (16 * i)) as u16;
-                if signed { i64::from(half as i16) } else { i64::from(half) }
+                if signed {
+                    i64::from(half as i16)
+                } else {
+                    i64::from(half)
+                }
             };
-            let types = format!("{}32.{}32", if a_signed { 's' } else { 'u' }, if b_signed { 's' } else { 'u' });
+            let types = format!(
+                "{}32.{}32",
+                if a_signed { 's' } else { 'u' },
+                if b_signed { 's' } else { 'u' }
+            );
             for name in ["dp4a", "dp2a.lo", "dp2a.hi"] {
                 let out = warp_support::lanes(
                     &format!(
@@ -598,11 +997,21 @@ fn dot_products_of_bytes_take_the_signs_of_their_types() {
                 );
                 for (lane, &[a, b, c]) in words.iter().enumerate() {
                     let sum: i64 = match name {
-                        "dp4a" => (0..4).map(|i| byte(a, i, a_signed) * byte(b, i, b_signed)).sum(),
-                        "dp2a.lo" => (0..2).map(|i| half(a, i, a_signed) * byte(b, i, b_signed)).sum(),
-                        _ => (0..2).map(|i| half(a, i, a_signed) * byte(b, 2 + i, b_signed)).sum(),
+                        "dp4a" => (0..4)
+                            .map(|i| byte(a, i, a_signed) * byte(b, i, b_signed))
+                            .sum(),
+                        "dp2a.lo" => (0..2)
+                            .map(|i| half(a, i, a_signed) * byte(b, i, b_signed))
+                            .sum(),
+                        _ => (0..2)
+                            .map(|i| half(a, i, a_signed) * byte(b, 2 + i, b_signed))
+                            .sum(),
                     };
-                    assert_eq!(out[lane] as u32, c.wrapping_add(sum as u32), "{name}.{types}");
+                    assert_eq!(
+                        out[lane] as u32,
+                        c.wrapping_add(sum as u32),
+                        "{name}.{types}"
+                    );
                 }
             }
         }

@@ -24,7 +24,9 @@ fn kernel(rows: usize, body: &str) -> String {
 }
 
 fn input() -> Vec<u32> {
-    (0..128).map(|i: u32| i.wrapping_mul(0x9e37_79b9) ^ 0x5555).collect()
+    (0..128)
+        .map(|i: u32| i.wrapping_mul(0x9e37_79b9) ^ 0x5555)
+        .collect()
 }
 
 /// 16-bit element of a row of the input.
@@ -49,7 +51,10 @@ fn rows_of_halves_are_spread_over_groups_of_four_lanes() {
             let word = if transposed { ".trans" } else { "" };
             let text = kernel(
                 8 * count,
-                &format!("ldmatrix.sync.aligned.m8n8.x{count}{word}.shared.b16 {}, [%row];", registers(count)),
+                &format!(
+                    "ldmatrix.sync.aligned.m8n8.x{count}{word}.shared.b16 {}, [%row];",
+                    registers(count)
+                ),
             );
             let mut args = [Arg::words(&words), Arg::zeros(512), Arg::zeros(512)];
             run(&text, "k", Shape::new(1, 32), &mut args);
@@ -58,11 +63,23 @@ fn rows_of_halves_are_spread_over_groups_of_four_lanes() {
                 for matrix in 0..4 {
                     let element = |i: usize| {
                         let (row, column) = (lane / 4, 2 * (lane % 4) + i);
-                        let (row, column) = if transposed { (column, row) } else { (row, column) };
+                        let (row, column) = if transposed {
+                            (column, row)
+                        } else {
+                            (row, column)
+                        };
                         half(&words, 8 * matrix + row, column)
                     };
-                    let want = if matrix < count { element(0) | element(1) << 16 } else { 0 };
-                    assert_eq!(out[lane * 4 + matrix], want, "x{count}{word} lane {lane} matrix {matrix}");
+                    let want = if matrix < count {
+                        element(0) | element(1) << 16
+                    } else {
+                        0
+                    };
+                    assert_eq!(
+                        out[lane * 4 + matrix],
+                        want,
+                        "x{count}{word} lane {lane} matrix {matrix}"
+                    );
                 }
             }
         }
@@ -137,7 +154,10 @@ fn bytes_are_transposed_in_tiles_of_sixteen() {
 #[test]
 fn four_bit_elements_get_a_byte_each() {
     let words = input();
-    let text = kernel(8, "ldmatrix.sync.aligned.m8n16.x1.shared.b8x16.b4x16_p64 {%r0}, [%row];");
+    let text = kernel(
+        8,
+        "ldmatrix.sync.aligned.m8n16.x1.shared.b8x16.b4x16_p64 {%r0}, [%row];",
+    );
     let mut args = [Arg::words(&words), Arg::zeros(512), Arg::zeros(512)];
     run(&text, "k", Shape::new(1, 32), &mut args);
     let out = args[2].to_words();
@@ -159,6 +179,9 @@ fn a_row_that_is_not_aligned_is_a_fault_of_the_lane_that_named_it() {
     );
     let mut args = [Arg::words(&input()), Arg::zeros(512), Arg::zeros(512)];
     let fault = try_run(&text, "k", Shape::new(1, 32), &mut args).expect_err("misaligned");
-    assert!(matches!(fault.kind, FaultKind::Misaligned { align: 16, .. }), "{fault}");
+    assert!(
+        matches!(fault.kind, FaultKind::Misaligned { align: 16, .. }),
+        "{fault}"
+    );
     assert_eq!(fault.thread, Some([3, 0, 0]));
 }

@@ -31,7 +31,8 @@ fn float16(value: i32, fraction: u32, bias: u32) -> u16 {
         return 0;
     }
     let top = value.unsigned_abs().ilog2();
-    let bits = (top + bias) << fraction | (value.unsigned_abs() << fraction >> top) & ((1 << fraction) - 1);
+    let bits = (top + bias) << fraction
+        | (value.unsigned_abs() << fraction >> top) & ((1 << fraction) - 1);
     bits as u16 | if value < 0 { 0x8000 } else { 0 }
 }
 
@@ -47,7 +48,13 @@ struct Tile {
 
 impl Tile {
     fn product(self, a: &[i32], b: &[i32], c: &[i32]) -> Vec<i32> {
-        let Self { m, n, k, a_row, b_row } = self;
+        let Self {
+            m,
+            n,
+            k,
+            a_row,
+            b_row,
+        } = self;
         let mut d = c.to_vec();
         for i in 0..m {
             for j in 0..n {
@@ -70,7 +77,12 @@ impl Tile {
     }
 
     /// Runs the kernel `name`; answers what it must give and what it gave, in its own bits.
-    fn check(self, name: &str, element: impl Fn(i32) -> Vec<u8>, accumulator: impl Fn(i32) -> Vec<u8>) {
+    fn check(
+        self,
+        name: &str,
+        element: impl Fn(i32) -> Vec<u8>,
+        accumulator: impl Fn(i32) -> Vec<u8>,
+    ) {
         let [a, b, c] = self.operands();
         let bytes = |values: &[i32], of: &dyn Fn(i32) -> Vec<u8>| -> Vec<u8> {
             values.iter().flat_map(|&v| of(v)).collect()
@@ -83,13 +95,21 @@ impl Tile {
             Arg::zeros(want.len()),
         ];
         run(WMMA, name, Shape::new(1, 32), &mut args);
-        let Arg::Buffer(out) = &args[3] else { unreachable!() };
+        let Arg::Buffer(out) = &args[3] else {
+            unreachable!()
+        };
         assert_eq!(out, &want, "{name}");
     }
 }
 
 fn tile(m: usize, n: usize, k: usize, a_row: bool, b_row: bool) -> Tile {
-    Tile { m, n, k, a_row, b_row }
+    Tile {
+        m,
+        n,
+        k,
+        a_row,
+        b_row,
+    }
 }
 
 fn single(v: i32) -> Vec<u8> {
@@ -124,7 +144,9 @@ fn bytes_multiply() {
     tile(16, 16, 16, true, false).check("int8_row_col", byte, word);
     // Unsigned: the same small numbers, made positive.
     let t = tile(32, 8, 16, true, true);
-    let [a, b, c] = t.operands().map(|v| v.into_iter().map(|x| x + 50).collect::<Vec<_>>());
+    let [a, b, c] = t
+        .operands()
+        .map(|v| v.into_iter().map(|x| x + 50).collect::<Vec<_>>());
     let bytes = |v: &[i32]| v.iter().map(|&x| x as u8).collect::<Vec<_>>();
     let words = |v: &[i32]| v.iter().map(|&x| x as u32).collect::<Vec<_>>();
     let mut args = [
@@ -141,21 +163,44 @@ fn bytes_multiply() {
 fn tiles_through_shared_memory_make_a_big_product() {
     let (a, b) = (small(64 * 64, 8, 9), small(64 * 64, 9, 9));
     let halves = |v: &[i32]| v.iter().map(|&x| half(x)).collect::<Vec<_>>();
-    let mut args = [Arg::halves(&halves(&a)), Arg::halves(&halves(&b)), Arg::zeros(64 * 64 * 4)];
-    let shape = Shape { grid: [4, 4, 1], ..Shape::new(1, 32) };
+    let mut args = [
+        Arg::halves(&halves(&a)),
+        Arg::halves(&halves(&b)),
+        Arg::zeros(64 * 64 * 4),
+    ];
+    let shape = Shape {
+        grid: [4, 4, 1],
+        ..Shape::new(1, 32)
+    };
     run(WMMA, "gemm64", shape, &mut args);
     let want = tile(64, 64, 64, true, true).product(&a, &b, &[0; 4096]);
     let out = args[2].to_singles();
-    assert!(out.iter().zip(&want).all(|(&got, &want)| got == want as f32));
+    assert!(
+        out.iter()
+            .zip(&want)
+            .all(|(&got, &want)| got == want as f32)
+    );
 }
 
 /// Single bits and 4-bit integers, which C++ has as experimental only: load, multiply, store.
 #[test]
 fn fragments_of_bits_and_nibbles_are_loaded_whole() {
     for (ty, k, mma) in [
-        ("b1", 128usize, "wmma.mma.xor.popc.sync.aligned.row.col.m8n8k128.s32.b1.b1.s32"),
-        ("s4", 32, "wmma.mma.sync.aligned.row.col.m8n8k32.s32.s4.s4.s32"),
-        ("u4", 32, "wmma.mma.sync.aligned.row.col.m8n8k32.s32.u4.u4.s32"),
+        (
+            "b1",
+            128usize,
+            "wmma.mma.xor.popc.sync.aligned.row.col.m8n8k128.s32.b1.b1.s32",
+        ),
+        (
+            "s4",
+            32,
+            "wmma.mma.sync.aligned.row.col.m8n8k32.s32.s4.s4.s32",
+        ),
+        (
+            "u4",
+            32,
+            "wmma.mma.sync.aligned.row.col.m8n8k32.s32.u4.u4.s32",
+        ),
     ] {
         let shape = format!("m8n8k{k}");
         // Rows of A and columns of B are 32 bytes apart.
@@ -170,10 +215,16 @@ fn fragments_of_bits_and_nibbles_are_loaded_whole() {
              {mma} {{%d0, %d1}}, {{%a}}, {{%b}}, {{%c0, %c1}};\n\
              wmma.store.d.sync.aligned.col.{shape}.global.s32 [%p3], {{%d0, %d1}}, 8;\nret;\n}}\n"
         );
-        let bytes = |seed| -> Vec<u8> { small(256, seed, 256).into_iter().map(|v| v as u8).collect() };
+        let bytes =
+            |seed| -> Vec<u8> { small(256, seed, 256).into_iter().map(|v| v as u8).collect() };
         let (a, b) = (bytes(21), bytes(22));
         let c: Vec<u32> = (0..64).collect();
-        let mut args = [Arg::Buffer(a.clone()), Arg::Buffer(b.clone()), Arg::words(&c), Arg::zeros(256)];
+        let mut args = [
+            Arg::Buffer(a.clone()),
+            Arg::Buffer(b.clone()),
+            Arg::words(&c),
+            Arg::zeros(256),
+        ];
         run(&text, "k", Shape::new(1, 32), &mut args);
         let element = |bytes: &[u8], row: usize, l: usize| -> i32 {
             let bits = if ty == "b1" { 1 } else { 4 };
@@ -190,7 +241,11 @@ fn fragments_of_bits_and_nibbles_are_loaded_whole() {
                         (x, y) => x * y,
                     })
                     .sum();
-                assert_eq!(out[j * 8 + i] as i32, sum + (i * 8 + j) as i32, "{ty} {i} {j}");
+                assert_eq!(
+                    out[j * 8 + i] as i32,
+                    sum + (i * 8 + j) as i32,
+                    "{ty} {i} {j}"
+                );
             }
         }
     }

@@ -229,7 +229,11 @@ fn shuffles_after_a_divergent_write_see_what_was_written() {
     );
     for lane in 0..32u64 {
         let other = lane ^ 1;
-        let want = if other % 2 == 0 { other * 1000 } else { other * 10 + 2 };
+        let want = if other % 2 == 0 {
+            other * 1000
+        } else {
+            other * 10 + 2
+        };
         assert_eq!(out[lane as usize], want);
     }
 }
@@ -359,7 +363,9 @@ mod compiled {
     const GROUPS: &str = include_str!("fixtures/warp/groups.ptx");
 
     fn numbers(n: usize) -> Vec<u32> {
-        (0..n as u32).map(|i| i.wrapping_mul(2_654_435_761) >> 20).collect()
+        (0..n as u32)
+            .map(|i| i.wrapping_mul(2_654_435_761) >> 20)
+            .collect()
     }
 
     #[test]

@@ -46,7 +46,9 @@ impl Arg {
 
     pub fn to_words(&self) -> Vec<u32> {
         let words = self.bytes().chunks_exact(4);
-        words.map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect()
+        words
+            .map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]))
+            .collect()
     }
 
     pub fn to_singles(&self) -> Vec<f32> {
@@ -61,7 +63,9 @@ impl Arg {
     pub fn to_longs(&self) -> Vec<u64> {
         let words = self.to_words();
         let pairs = words.chunks_exact(2);
-        pairs.map(|w| u64::from(w[0]) | u64::from(w[1]) << 32).collect()
+        pairs
+            .map(|w| u64::from(w[0]) | u64::from(w[1]) << 32)
+            .collect()
     }
 }
 
