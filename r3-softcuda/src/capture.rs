@@ -12,6 +12,7 @@ use crate::graph::{Graph, Node, nodes_of};
 use crate::handle::{self, Handle};
 use crate::process::lock;
 use crate::stream::{self, Stream};
+use crate::threads::{AtEnd, Stack};
 use crate::work::Work;
 
 const GLOBAL: i32 = 0;
@@ -276,12 +277,17 @@ fn info(stream: Handle, call: &Call) -> Res<Info> {
 /// Lists of dependencies that were given out live as long as their thread asks for no other.
 fn lend(list: Vec<Handle>) -> u64 {
     thread_local! {
-        static LENT: std::cell::RefCell<Vec<Handle>> = const { std::cell::RefCell::new(Vec::new()) };
+        static LENT: Stack<Handle> = const { Stack::new() };
+        static EMPTIED: AtEnd = const { AtEnd(|| LENT.with(|lent| _ = lent.with(|lent| *lent = Vec::new()))) };
     }
-    LENT.with(|lent| {
-        *lent.borrow_mut() = list;
-        lent.borrow().as_ptr() as u64
-    })
+    let _ = EMPTIED.try_with(|_| ());
+    let lent = LENT.with(|lent| {
+        lent.with(|lent| {
+            *lent = list;
+            lent.as_ptr() as u64
+        })
+    });
+    lent.unwrap_or(0)
 }
 
 fn put_info(info: Info, status: Out<u32>, id: Out<u64>, graph: Out<Handle>, list: Out<u64>, count: Out<usize>) -> Res {

@@ -1,6 +1,5 @@
 //! Contexts: the primary one of each device and others; which is current in a thread; limits; errors that stay.
 
-use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, OnceLock};
@@ -10,6 +9,7 @@ use crate::device::{self, Device};
 use crate::error::{CuError, Res};
 use crate::handle::{self, Handle};
 use crate::process::{lock, say};
+use crate::threads::{AtEnd, Stack};
 use crate::stream::{self, Stream};
 use crate::{launch, module, space};
 
@@ -40,12 +40,15 @@ const DEFAULT_LIMITS: [usize; LIMITS] = [1024, 1 << 20, 8 << 20, 0, 2048, 64, 0,
 const PRINTF: usize = 1;
 
 thread_local! {
-    static STACK: RefCell<Vec<Arc<Context>>> = const { RefCell::new(Vec::new()) };
+    static STACK: Stack<Arc<Context>> = const { Stack::new() };
 }
 
 fn with_stack<T>(use_it: impl FnOnce(&mut Vec<Arc<Context>>) -> T) -> Res<T> {
-    // A thread that ends has no stack any more.
-    STACK.try_with(|stack| use_it(&mut stack.borrow_mut())).map_err(|_| CuError::INVALID_CONTEXT)
+    thread_local! {
+        static EMPTIED: AtEnd = const { AtEnd(|| STACK.with(|stack| _ = stack.with(Vec::clear))) };
+    }
+    let _ = EMPTIED.try_with(|_| ());
+    STACK.with(|stack| stack.with(use_it))
 }
 
 /// The current context, whole or not.
@@ -292,7 +295,12 @@ api! {
     }
 
     fn cuCtxSetLimit(limit: u32, value: usize) {
+        const HEAP: u32 = 2;
         let context = current()?;
+        if limit == HEAP && !context.device.memory.set_heap_limit(value as u64) {
+            // A kernel has used the heap already.
+            return Err(CuError::INVALID_VALUE);
+        }
         let mut limits = lock(&context.limits);
         *limits.get_mut(limit as usize).ok_or(CuError::UNSUPPORTED_LIMIT)? = value;
         Ok(())

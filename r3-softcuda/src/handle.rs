@@ -45,6 +45,7 @@ objects! {
     Pool = crate::pool::Pool, INVALID_VALUE;
     Physical = crate::vmm::Physical, INVALID_VALUE;
     Array = crate::array::Array, INVALID_HANDLE;
+    Reference = crate::texture::Reference, INVALID_HANDLE;
     Mipmaps = crate::array::Mipmaps, INVALID_HANDLE;
     Graph = crate::graph::Graph, INVALID_VALUE;
     Node = crate::graph::Node, INVALID_VALUE;

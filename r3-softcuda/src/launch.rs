@@ -23,8 +23,6 @@ use crate::work::Work;
 pub struct Launch {
     pub function: Arc<Function>,
     module: Arc<Module>,
-    /// Handle that the program gave: a function's, or a kernel's.
-    pub asked: Handle,
     pub shape: Shape,
     pub params: Vec<u8>,
     /// Addresses of the parameters in `params`, as graphs tell them.
@@ -112,11 +110,11 @@ impl Launch {
             return Err(CuError::INVALID_VALUE);
         }
         let params = params(&function, list, extra)?;
-        Self::with_params(context, function, asked, shape, params)
+        Self::with_params(context, function, shape, params)
     }
 
     /// The same with a parameter buffer.
-    pub fn with_params(context: &Arc<Context>, function: Arc<Function>, asked: Handle, shape: Shape, params: Vec<u8>) -> Res<Self> {
+    pub fn with_params(context: &Arc<Context>, function: Arc<Function>, shape: Shape, params: Vec<u8>) -> Res<Self> {
         let module = function.module()?;
         if !Arc::ptr_eq(&module.context()?, context) {
             return Err(CuError::INVALID_HANDLE);
@@ -124,7 +122,7 @@ impl Launch {
         let shape = shape.checked(&function, context)?;
         let start = params.as_ptr() as u64;
         let pointers = function.info.params.iter().map(|(offset, ..)| start + u64::from(*offset)).collect();
-        Ok(Self { function, module, asked, shape, params, pointers })
+        Ok(Self { function, module, shape, params, pointers })
     }
 
     /// Runs it to its end.
@@ -240,7 +238,12 @@ impl Config {
         for attribute in In::new(self.attributes).list(self.count as usize)? {
             match attribute.id {
                 2 => shape.cooperative = attribute.value[0] != 0,
-                4 => shape.cluster = [attribute.value[0], attribute.value[1], attribute.value[2]],
+                4 => {
+                    shape.cluster = [attribute.value[0], attribute.value[1], attribute.value[2]];
+                    if shape.cluster.contains(&0) {
+                        return Err(CuError::INVALID_VALUE);
+                    }
+                }
                 0..=14 | 16 => {}
                 _ => return Err(CuError::INVALID_VALUE),
             }
@@ -272,7 +275,6 @@ pub struct DeviceLaunch {
 
 fn legacy(call: &Call, function: Handle, width: i32, height: i32, on: Handle) -> Res {
     capture::refuse_implicit(&*stream::resolve(on, false)?, true)?;
-    let asked = function;
     let function = function::resolve(function)?;
     let state = lock(&function.legacy).clone();
     let positive = |n: i32| u32::try_from(n).map_err(|_| CuError::INVALID_VALUE);
@@ -288,7 +290,7 @@ fn legacy(call: &Call, function: Handle, width: i32, height: i32, on: Handle) ->
     }
     params.resize(function.info.param_bytes as usize, 0);
     let stream = stream::resolve(on, call.per_thread)?;
-    let launch = Launch::with_params(&stream.context()?, function, asked, shape, params)?;
+    let launch = Launch::with_params(&stream.context()?, function, shape, params)?;
     stream::submit(&stream, Work::Kernel(Arc::new(launch))).map(drop)
 }
 

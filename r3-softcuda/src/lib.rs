@@ -24,5 +24,8 @@ mod pool;
 mod process;
 mod space;
 mod stream;
+mod tensor;
+mod texture;
+mod threads;
 mod vmm;
 mod work;

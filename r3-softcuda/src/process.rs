@@ -43,6 +43,10 @@ pub fn check(is_init: bool) -> Res {
     match STATE.load(Ordering::Acquire) {
         READY => Ok(()),
         NEW if is_init => Ok(()),
+        ENDED if setting("TEARDOWN").as_deref() == Some("abort") => {
+            say("softcuda: a call after the driver was shut down");
+            std::process::abort();
+        }
         ENDED => Err(CuError::DEINITIALIZED),
         _ => Err(CuError::NOT_INITIALIZED),
     }
@@ -65,7 +69,8 @@ extern "C" fn at_exit() {
 }
 
 /// The driver shuts down when the process unwinds its libraries, after the program's own handlers.
-/// `SOFTCUDA_TEARDOWN=atexit`: before those that were registered before `cuInit`, which the real one also may.
+/// `SOFTCUDA_TEARDOWN=atexit` or `abort`: before those that were registered before `cuInit`, which the real one also may; with `abort`, a call that
+/// comes later ends the process.
 #[used]
 #[unsafe(link_section = ".fini_array")]
 static AT_UNLOAD: extern "C" fn() = at_exit;
@@ -84,7 +89,7 @@ pub fn start() -> Res {
     // SAFETY: both functions only touch atomics.
     unsafe {
         libc::pthread_atfork(None, None, Some(in_child));
-        if setting("TEARDOWN").as_deref() == Some("atexit") {
+        if setting("TEARDOWN").is_some() {
             libc::atexit(at_exit);
         }
     }
@@ -105,8 +110,14 @@ pub fn say(message: &str) {
     let _ = writeln!(std::io::stderr(), "{message}");
 }
 
-/// `SOFTCUDA_LOG=FILE`: one line a call: thread, name.
+/// `SOFTCUDA_LOG=FILE`: one line a call: thread, name. `SOFTCUDA_SLOW=NAME`: a call of NAME takes a tenth of a second.
 pub fn log(name: &str) {
+    static SLOW: LazyLock<Option<String>> = LazyLock::new(|| setting("SLOW"));
+    if SLOW.as_deref() == Some(name) {
+        // A call in which its thread can be cancelled.
+        // SAFETY: no pointers.
+        unsafe { libc::usleep(100_000) };
+    }
     static LOG: LazyLock<Option<File>> = LazyLock::new(|| {
         let path = setting("LOG")?;
         File::options().create(true).append(true).open(path).ok()

@@ -85,6 +85,7 @@ impl Allocation {
 }
 
 /// What keeps host bytes alive.
+#[allow(dead_code, reason = "held for their destructors")]
 #[derive(Clone)]
 pub enum Bytes {
     /// A mapping of this process.

@@ -3,7 +3,6 @@
 //! Every wait is for something that was submitted earlier, so streams cannot wait for each other in a circle.
 //! No lock is held while work runs.
 
-use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,6 +16,7 @@ use crate::error::{CuError, Res};
 use crate::event::Event;
 use crate::handle::{self, Handle};
 use crate::process::{lock, number};
+use crate::threads::{AtEnd, Stack};
 use crate::work::{Callback, HostFn, MemOp, Work};
 
 /// Stream priorities: lower numbers go first. They are kept and have no effect.
@@ -220,29 +220,27 @@ fn serve(stream: &Arc<Stream>) {
 }
 
 thread_local! {
-    static MINE: RefCell<PerThread> = const { RefCell::new(PerThread(Vec::new())) };
+    /// The per-thread default streams of a thread, by context. They end with it.
+    static MINE: Stack<(u64, Arc<Stream>)> = const { Stack::new() };
+    static CLOSED: AtEnd = const { AtEnd(|| MINE.with(|mine| _ = mine.with(close_mine))) };
 }
 
-/// The per-thread default streams of a thread, one a context. They end with it.
-struct PerThread(Vec<(u64, Arc<Stream>)>);
-
-impl Drop for PerThread {
-    fn drop(&mut self) {
-        self.0.iter().for_each(|(_, stream)| stream.close());
-    }
+fn close_mine(mine: &mut Vec<(u64, Arc<Stream>)>) {
+    mine.drain(..).for_each(|(_, stream)| stream.close());
 }
 
 fn mine(context: &Arc<Context>) -> Res<Arc<Stream>> {
-    let found = MINE.try_with(|mine| {
-        let mut mine = mine.borrow_mut();
-        if let Some((_, stream)) = mine.0.iter().find(|(id, _)| *id == context.id) {
-            return Ok(stream.clone());
-        }
-        let stream = Stream::create(context, 0, 0)?;
-        mine.0.push((context.id, stream.clone()));
-        Ok(stream)
-    });
-    found.map_err(|_| CuError::INVALID_HANDLE)?
+    let _ = CLOSED.try_with(|_| ());
+    MINE.with(|mine| {
+        mine.with(|mine| {
+            if let Some((_, stream)) = mine.iter().find(|(id, _)| *id == context.id) {
+                return Ok(stream.clone());
+            }
+            let stream = Stream::create(context, 0, 0)?;
+            mine.push((context.id, stream.clone()));
+            Ok(stream)
+        })
+    })?
 }
 
 /// The stream that a handle means.
