@@ -211,15 +211,18 @@ impl Conversion {
     /// Converts the bits of one value. Those of an integer come out sign- or zero-extended.
     pub fn run(&self, bits: u64) -> u64 {
         match self.from {
-            Number::Integer { bits: width, signed } => self.from_integer(bits, width, signed),
-            Number::F16 => self.from_single(F16::widen(bits as u16)),
-            Number::BF16 => self.from_single(BF16::widen(bits as u16)),
-            Number::F32 => self.from_single(flush_if(self.ftz, f32::from_bits(bits as u32))),
-            Number::F64 => self.from_double(f64::from_bits(bits)),
+            Number::Integer {
+                bits: width,
+                signed,
+            } => self.of_integer(bits, width, signed),
+            Number::F16 => self.of_single(F16::widen(bits as u16)),
+            Number::BF16 => self.of_single(BF16::widen(bits as u16)),
+            Number::F32 => self.of_single(flush_if(self.ftz, f32::from_bits(bits as u32))),
+            Number::F64 => self.of_double(f64::from_bits(bits)),
         }
     }
 
-    fn from_integer(&self, bits: u64, width: u32, signed: bool) -> u64 {
+    fn of_integer(&self, bits: u64, width: u32, signed: bool) -> u64 {
         let unused = 64 - width;
         let value = if signed {
             i128::from((bits << unused) as i64 >> unused)
@@ -247,7 +250,7 @@ impl Conversion {
     }
 
     /// From `.f32` and what is exact in it.
-    fn from_single(&self, x: f32) -> u64 {
+    fn of_single(&self, x: f32) -> u64 {
         let x = self.integral.map_or(x, |round| integral_single(x, round));
         match self.to {
             Number::Integer { bits, signed } => {
@@ -259,7 +262,7 @@ impl Conversion {
         }
     }
 
-    fn from_double(&self, x: f64) -> u64 {
+    fn of_double(&self, x: f64) -> u64 {
         let x = self.integral.map_or(x, |round| integral_double(x, round));
         match self.to {
             Number::Integer { bits, signed } => {
@@ -289,7 +292,9 @@ impl Conversion {
             return if sign || nan { 0 } else { bits.min(one) };
         }
         match self.to {
-            Number::F32 => flush_if(self.ftz, f32::from_bits(bits as u32)).to_bits().into(),
+            Number::F32 => flush_if(self.ftz, f32::from_bits(bits as u32))
+                .to_bits()
+                .into(),
             Number::F64 if nan => double::NAN,
             _ => bits,
         }

@@ -240,7 +240,11 @@ impl Packing {
     #[inline(always)]
     fn half<H: Half>(self, x: f32) -> u16 {
         let bits = half::from_single::<H>(x, self.round, self.satfinite);
-        if self.relu { half::relu::<H>(bits) } else { bits }
+        if self.relu {
+            half::relu::<H>(bits)
+        } else {
+            bits
+        }
     }
 
     #[inline(always)]
@@ -295,9 +299,9 @@ fn to_packed(
     };
     let halves = packing(Format::F16);
     Some(match (to, from) {
-        (T::F16x2, T::F32) if near(mnemonic) => d.map2(CLASS, |a: f32, b: f32| {
-            pair(F16::narrow(a), F16::narrow(b))
-        }),
+        (T::F16x2, T::F32) if near(mnemonic) => {
+            d.map2(CLASS, |a: f32, b: f32| pair(F16::narrow(a), F16::narrow(b)))
+        }
         (T::BF16x2, T::F32) if near(mnemonic) => d.map2(CLASS, |a: f32, b: f32| {
             pair(BF16::narrow(a), BF16::narrow(b))
         }),
