@@ -75,6 +75,8 @@ pub struct Shape {
     pub grid: [u32; 3],
     pub block: [u32; 3],
     pub cluster: [u32; 3],
+    /// Dynamic shared memory.
+    pub shared: u32,
 }
 
 impl Shape {
@@ -84,6 +86,7 @@ impl Shape {
             grid: [blocks, 1, 1],
             block: [threads, 1, 1],
             cluster: [1, 1, 1],
+            shared: 0,
         }
     }
 
@@ -138,7 +141,7 @@ pub fn try_run(ptx: &str, name: &str, shape: Shape, args: &mut [Arg]) -> Result<
         grid: shape.grid,
         block: shape.block,
         cluster: shape.cluster,
-        dynamic_shared: 0,
+        dynamic_shared: shape.shared,
         cooperative: false,
         params: &params,
         blocks: None,
