@@ -144,6 +144,22 @@ impl Precision {
 }
 
 impl Accuracy {
+    /// The bound as one number, an error relative to the result's magnitude, for those who judge whole buffers; `None` when
+    /// exact. An absolute bound is taken as relative to results about 1. Infinite where nothing is stated.
+    pub fn relative(&self) -> Option<f64> {
+        Some(match self.bound {
+            Bound::Exact => return None,
+            // The formats that bounds in units are stated for have at least 23 bits.
+            Bound::Ulp(units) => units * power(-23.0),
+            Bound::Relative(error) | Bound::Absolute(error) => error,
+            Bound::Split {
+                absolute, relative, ..
+            } => relative.max(absolute),
+            Bound::Steps(steps) => steps.iter().fold(0.0, |most, &(_, error)| error.max(most)),
+            Bound::Unstated => f64::INFINITY,
+        })
+    }
+
     /// Whether `theirs` may be the result of hardware where this device gives `ours`. `argument` is the last operand.
     pub fn allows(&self, argument: f64, ours: f64, theirs: f64, precision: Precision) -> bool {
         if self.bound == Bound::Exact {
@@ -219,6 +235,13 @@ mod tests {
         };
         assert!((steps[0].1 - power(-20.5)).abs() < 1e-18);
         assert!((steps[1].1 - power(-14.7)).abs() < 1e-16);
+    }
+
+    #[test]
+    fn one_number_for_a_buffer() {
+        assert_eq!(of("fma.rn.f32").relative(), None);
+        assert_eq!(of("ex2.approx.f32").relative(), Some(power(-22.0)));
+        assert_eq!(of("tanh.approx.f32").relative(), Some(power(-11.0)));
     }
 
     #[test]
