@@ -4,7 +4,7 @@
 #   scripts/fuzz.sh                       every target, 60 seconds each
 #   scripts/fuzz.sh 600 [TARGET…]         600 seconds each, only these targets
 #
-# Targets are those of r3-archive/fuzz and r3-image/fuzz; what they find is kept in their artifacts/ folder.
+# Targets are those of r3-archive/fuzz, r3-image/fuzz and r3-ptx/fuzz; what they find is kept in their artifacts/ folder.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -15,11 +15,11 @@ seconds=${1:-60}
 [[ $seconds =~ ^[0-9]+$ ]] || die "the first argument is a number of seconds, not $seconds"
 [ $# = 0 ] || shift
 
-# Archives to start from; r3-image starts from the files that its tests keep.
+# Archives to start from; r3-image and r3-ptx start from the files that their tests keep.
 cargo run --quiet --locked --package r3-archive --example fuzz-seeds
 
 ran=0
-for crate in r3-archive r3-image; do
+for crate in r3-archive r3-image r3-ptx; do
     cd "$root/$crate"
     for target in $(cargo fuzz list); do
         [ $# = 0 ] || [[ " $* " == *" $target "* ]] || continue

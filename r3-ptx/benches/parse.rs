@@ -24,7 +24,26 @@ fn generated(bytes: usize) -> String {
                  ld.global.nc.f32 \t%f{}, [%rd{}+{}];\n\tfma.rn.f32 \t%f{}, %f{}, 0f3F800000, %f{};\n\t\
                  setp.lt.s32 \t%p{}, %r{}, {};\n\t@%p{} bra \t$L__BB{kernel}_{i};\n\
                  \tmov.b64 \t%rd{}, {{%r{}, %r{}}};\n\tst.global.v2.f32 \t[%rd{}], {{%f{}, %f{}}};\n\n",
-                i, i, i, i, i, i, i * 4, i + 1, i, i, i % 200, i, i * 3, i % 200, i, i, i + 1, i, i, i
+                i,
+                i,
+                i,
+                i,
+                i,
+                i,
+                i * 4,
+                i + 1,
+                i,
+                i,
+                i % 200,
+                i,
+                i * 3,
+                i % 200,
+                i,
+                i,
+                i + 1,
+                i,
+                i,
+                i
             );
         }
         text.push_str("\tret;\n\n}\n");
