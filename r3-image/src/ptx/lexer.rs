@@ -64,6 +64,7 @@ impl<'a> Lexer<'a> {
             match self.rest() {
                 [b'/', b'/', ..] => self.skip_line(),
                 [b'/', b'*', ..] => self.skip_block_comment(),
+                [b'#', rest @ ..] if is_line_marker(rest) => self.skip_line(),
                 _ => return,
             }
         }
@@ -200,6 +201,12 @@ impl<'a> Lexer<'a> {
             }
         }
     }
+}
+
+/// Behind `#`: ` 12 "file"`, which a preprocessor leaves behind.
+fn is_line_marker(rest: &[u8]) -> bool {
+    let mut behind = rest.iter().skip_while(|&&b| b == b' ' || b == b'\t');
+    behind.next().is_some_and(u8::is_ascii_digit)
 }
 
 /// An integer literal: decimal, `0x`, `0b` or octal, with an optional `U`.

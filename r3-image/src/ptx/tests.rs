@@ -256,3 +256,13 @@ fn text_that_ends_early_is_reported() {
         assert_ne!(scan(body).problems, [], "{body}");
     }
 }
+
+/// Assemblers skip them wherever they stand.
+#[test]
+fn line_markers_of_a_preprocessor_are_skipped() {
+    let module = parse(format!(
+        "# 1 \"a.ptx\"\n{HEAD}# 7 \"b; {{.ptx\" 2\n.entry f() {{ }}"
+    ));
+    assert_eq!(module.entries.len(), 1);
+    assert_eq!(module.problems, []);
+}
