@@ -10,6 +10,5 @@ mod warp;
 
 pub(crate) use barrier::{Arrival, BARRIERS};
 pub(crate) use buffer::Buffer;
-pub(crate) use shared::{BlockShared, ClusterShared};
 pub(crate) use unit::{Tally, Unit, UnitState};
 pub(crate) use warp::{Frame, LOCAL_LIMIT, Path, State, Warp};

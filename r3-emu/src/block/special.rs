@@ -35,6 +35,9 @@ pub(crate) const OF_BLOCK: &[S] = &[
     S::AggrSmemSize,
     S::DynamicSmemSize,
     S::GridId,
+    // Address of the grid's workspace in cooperative launches, low and high half.
+    S::Envreg(1),
+    S::Envreg(2),
     // Always 0 here.
     S::TidW,
 ];
@@ -65,7 +68,7 @@ fn zero(register: S) -> bool {
             | S::NclusteridW
             | S::ClusterCtaidW
             | S::ClusterNctaidW
-            | S::Envreg(_)
+            | S::Envreg(0 | 3..)
             | S::Pm(_)
             | S::Pm64(_)
             | S::ReservedSmemOffset(_)

@@ -424,7 +424,8 @@ impl Warp {
         if size <= self.local_size {
             return;
         }
-        let size = size.next_multiple_of(64);
+        // At least twice as much: calls grow it step by step.
+        let size = size.max(2 * self.local_size).next_multiple_of(64);
         // An odd number of cache lines, so that the lanes' memories do not share cache sets.
         let stride = size + if size % 128 == 0 { 64 } else { 0 };
         let new = Buffer::new(stride * LANES);

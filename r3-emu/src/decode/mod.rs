@@ -59,16 +59,6 @@ impl<'a> Decoder<'a> {
         self.linked.function(self.function)
     }
 
-    /// The current instruction.
-    pub fn instruction(&self) -> &'a typed::Instruction {
-        self.instruction
-    }
-
-    /// The handler of a body, for this host.
-    pub fn handler<B: Body>(&self) -> Handler {
-        self.level.handler::<B>()
-    }
-
     /// An op of the current instruction, without operands.
     pub fn op<B: Body>(&self, class: Class) -> Op {
         Op {

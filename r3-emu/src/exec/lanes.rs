@@ -60,14 +60,6 @@ impl Warp {
         unsafe { self.slot::<T>(slot).add(lane % LANES).read() }
     }
 
-    /// Writes one lane.
-    #[inline(always)]
-    pub fn set_lane<T: Lane>(&mut self, slot: Slot, lane: usize, value: T) {
-        debug_assert!(lane < LANES);
-        // SAFETY: see `slot`; masked to 32 lanes.
-        unsafe { self.slot::<T>(slot).add(lane % LANES).write(value) }
-    }
-
     /// Bits of a predicate.
     #[inline(always)]
     pub fn predicate(&self, slot: Slot) -> u32 {

@@ -57,12 +57,12 @@
 //! an inlined function is one instruction.
 //!
 //! # In a handler
-//! - Lanes: [`Warp::get`], [`Warp::put`], [`Warp::lane`], [`Warp::set_lane`], [`lanes(mask)`](lanes). Predicates:
+//! - Lanes: [`Warp::get`], [`Warp::put`], [`Warp::lane`], [`lanes(mask)`](lanes). Predicates:
 //!   [`Warp::predicate`], [`Warp::set_predicate`] and [`bits`] (flags to mask). `mask` is never 0. [`Warp::alive`]: lanes that have
 //!   not exited; [`Warp::active`]: those of this path, guarded off or not.
 //! - Faults: `return warp.fault(lane, FaultKind::…)`. Kernel, block, thread, place and text are added by the caller.
 //! - Memory: [`Warp::view`] gives the [`View`](crate::memory::View) of this worker; [`Warp::params`] the kernel's parameter
-//!   buffer; [`Warp::block`] the [`BlockShared`](crate::block::BlockShared) with `shared()` (pointer, length), `peer(rank)` (a block of the cluster), `racecheck`.
+//!   buffer; [`Warp::block`] what its threads share: `shared()` (pointer, length), `peer(rank)` (a block of the cluster), `racecheck`.
 //!   Local memory of a lane: [`Warp::local`]. Counters: `warp.counts.global_sectors`, `.bank_conflicts`.
 //! - Lanes that must meet: `if let Some(flow) = warp.converge(mask, wanted) { return flow; }` waits until all lanes of `wanted`
 //!   that are alive have reached this op (together in `mask`); then the handler goes on with all of them.

@@ -117,7 +117,7 @@ pub(crate) struct Op {
 const _: () = assert!(size_of::<Op>() == 64);
 
 /// The body of a handler. Implement it on an empty type and mark `run` `#[inline(always)]`; it is compiled twice, for
-/// plain x86-64 and for AVX2 with FMA, and [`Decoder::handler`](crate::decode::Decoder::handler) chooses.
+/// plain x86-64 and for AVX2 with FMA, and [`Level::handler`] chooses.
 pub(crate) trait Body: 'static {
     /// See [`Handler`].
     fn run(warp: &mut Warp, op: &Op, mask: u32) -> Flow;

@@ -32,6 +32,8 @@ pub(crate) struct Launch {
     pub params: Vec<u8>,
     /// `%gridid`
     pub id: u64,
+    /// Address of the grid's workspace, 0 without one.
+    pub workspace: u64,
     /// Whether races are looked for.
     pub racecheck: bool,
     limit: u64,
@@ -78,6 +80,11 @@ pub(crate) fn launch(
             "{shared} bytes of shared memory in a block"
         )));
     }
+    let id = LAUNCHES.fetch_add(1, Ordering::Relaxed);
+    let workspace = match config.cooperative {
+        true => Some(Workspace::new(memory, id).map_err(|e| invalid(e.to_string()))?),
+        false => None,
+    };
     let launch = Launch {
         linked: Arc::clone(linked),
         image: Arc::clone(image),
@@ -87,7 +94,8 @@ pub(crate) fn launch(
         dynamic_shared: config.dynamic_shared,
         shared_bytes: shared as u32,
         params: config.params.to_vec(),
-        id: LAUNCHES.fetch_add(1, Ordering::Relaxed),
+        id,
+        workspace: workspace.as_ref().map_or(0, |w| w.address),
         racecheck: options.racecheck,
         limit: options.instruction_limit.unwrap_or(u64::MAX),
         executed: AtomicU64::new(0),
@@ -100,6 +108,33 @@ pub(crate) fn launch(
         },
     };
     workers::run(&launch, memory, options.threads, config.blocks.clone())
+}
+
+/// What the blocks of a cooperative launch synchronise through: zeros in device memory, at an address that special
+/// registers tell (`cooperative_groups` of CUDA reads it there).
+struct Workspace<'m> {
+    memory: &'m Memory,
+    address: u64,
+}
+
+/// Bytes of a workspace.
+const WORKSPACE: u64 = 4096;
+/// Workspaces of launches lie from here on, away from what drivers and hosts use.
+const WORKSPACES: u64 = 0x0300_0000_0000_0000;
+
+impl<'m> Workspace<'m> {
+    fn new(memory: &'m Memory, launch: u64) -> Result<Self, crate::MemoryError> {
+        let address = WORKSPACES + launch * WORKSPACE;
+        memory.map(address, WORKSPACE)?;
+        Ok(Self { memory, address })
+    }
+}
+
+impl Drop for Workspace<'_> {
+    fn drop(&mut self) {
+        // It was mapped by `new`; nothing else is in its place.
+        let _ = self.memory.unmap(self.address, WORKSPACE);
+    }
 }
 
 /// Checks the shape of a launch; answers that of its clusters.
