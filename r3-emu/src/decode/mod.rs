@@ -10,7 +10,7 @@ pub(crate) use build::decode;
 pub(crate) use code::{Code, Formal, Place};
 pub(crate) use operands::{Address, LOCAL_START};
 
-use crate::exec::{Base, Body, Handler, Level, Map1, Map2, Map3, Op, Slot, Whole};
+use crate::exec::{Base, Body, Level, Map1, Map2, Map3, Op, Slot, Whole};
 use crate::exec::{Flow, Lane};
 use crate::launch::Class;
 use crate::program::{Image, Linked};
