@@ -138,7 +138,7 @@ fn assemble<'a>(
             else {
                 continue;
             };
-            if what.contains("warning") {
+            if !what.contains("error") && !what.contains("fatal") {
                 continue;
             }
             if let Some(at) = line
@@ -149,19 +149,32 @@ fn assemble<'a>(
                 found.entry(at).or_insert_with(|| what.trim().to_owned());
             }
         }
-        // Something else than a line: all that is left is refused for this reason.
-        let all = found.is_empty() || found.keys().all(|&at| at >= left.len());
+        if found.keys().all(|&at| at >= left.len()) {
+            // The message names no line of ours: they may be refused together only.
+            let all = std::mem::take(&mut left);
+            if let [only] = all.as_slice() {
+                let errors = messages.lines().find(|line| line.contains("error"));
+                refused.push((*only, errors.unwrap_or("killed").to_owned()));
+                continue;
+            }
+            for example in all {
+                refused.extend(assemble(
+                    ptxas,
+                    version,
+                    target,
+                    std::slice::from_ref(example),
+                ));
+            }
+            continue;
+        }
         let mut i = 0;
         left.retain(|example| {
-            let at = i;
             i += 1;
-            let message = match found.get(&at) {
-                Some(message) => message.clone(),
-                None if all => messages.lines().next().unwrap_or("killed").to_owned(),
-                None => return true,
-            };
-            refused.push((*example, message));
-            false
+            let message = found.remove(&(i - 1));
+            refused.extend(message.map(|message| (*example, message)));
+            !refused
+                .last()
+                .is_some_and(|(refused, _)| std::ptr::eq(*refused, *example))
         });
     }
     _ = std::fs::remove_file(&file);

@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use crate::isa::{
-    Access, Count, Form, Mnemonic, Numbers, Opcode, OperandKind, OperandSpec, Place, Presence,
-    ScalarType, Space, TypeRule, Word,
+    Form, Mnemonic, Numbers, Opcode, OperandKind, OperandSpec, Place, Presence, ScalarType, Space,
+    TypeRule, Word,
 };
 
 /// One instruction of a form.
@@ -146,15 +146,11 @@ impl Writer<'_> {
                 ty, count, address, ..
             } => {
                 let ty = self.ty(ty);
-                // Where only an address makes sense, one stands there.
-                if address && m.opcode() == Opcode::Cvta && spec.access == Access::Read {
+                if address && m.opcode() == Opcode::Cvta {
                     return Some(symbol(m.space().unwrap_or(Space::Global)).into());
                 }
                 match m.count(count) {
                     Some(n) => self.braced(ty, n),
-                    None if count == Count::Parts && ty == ScalarType::B128 => {
-                        self.braced(ScalarType::B64, 2)
-                    }
                     None => self.register(ty),
                 }
             }
@@ -162,7 +158,7 @@ impl Writer<'_> {
             K::Immediate(numbers) | K::Bounded(numbers, _) => match numbers {
                 Numbers::Any if m.opcode() == Opcode::Alloca => "8".into(),
                 Numbers::Any => "1".into(),
-                Numbers::Range(_, to) => to.to_string(),
+                Numbers::Range(from, _) => from.to_string(),
                 Numbers::OneOf(list) => list.last()?.to_string(),
             },
             K::Selected(ty, _) => {
@@ -192,8 +188,8 @@ impl Writer<'_> {
             K::Texture => self.texture(),
             K::Surface => {
                 let n = match m.words().iter().find_map(|w| geometry(*w)) {
-                    Some((_, 1)) => 1,
-                    Some((_, 2)) => 2,
+                    Some((false, 1)) => 1,
+                    Some((false, 2) | (true, 1)) => 2,
                     _ => 4,
                 };
                 let coordinates = self.braced(ScalarType::B32, n);
@@ -201,6 +197,7 @@ impl Writer<'_> {
             }
             K::Handle => match (m.opcode(), spec.access) {
                 (Opcode::Suq, _) => "[surface]".into(),
+                (Opcode::Txq, _) if m.any_of(OF_SAMPLERS).is_some() => "[sampler]".into(),
                 (Opcode::Txq, _) => "[texture]".into(),
                 _ => self.register(ScalarType::B64),
             },
@@ -271,6 +268,15 @@ impl Writer<'_> {
     }
 }
 
+/// Queries of samplers.
+const OF_SAMPLERS: &[Word] = &[
+    Word::ForceUnnormalizedCoords,
+    Word::FilterMode,
+    Word::AddrMode0,
+    Word::AddrMode1,
+    Word::AddrMode2,
+];
+
 /// Layers, and dimensions, of a geometry.
 fn geometry(word: Word) -> Option<(bool, usize)> {
     Some(match word {
@@ -300,16 +306,21 @@ fn symbol(space: Space) -> &'static str {
 /// A module with one kernel that has the instructions, one a line. The line of the first is the second
 /// value, counted from 1.
 pub fn module(version: &str, target: &str, instructions: &[&str]) -> (String, u32) {
+    // Samplers of their own are a mode of the target.
+    let (mode, sampler) = match instructions.iter().any(|text| text.contains("[sampler]")) {
+        true => (", texmode_independent", ".global .samplerref sampler;\n"),
+        false => ("", ""),
+    };
     let head = format!(
         ".version {version}
-.target {target}
+.target {target}{mode}
 .address_size 64
 .global .align 128 .b8 global[1024];
 .const .align 128 .b8 constant[1024];
 .shared .align 128 .b8 shared[1024];
 .global .texref texture;
 .global .surfref surface;
-.func (.param .b32 result) function (.param .b32 argument)
+{sampler}.func (.param .b32 result) function (.param .b32 argument)
 {{
 ret;
 }}

@@ -163,8 +163,6 @@ Operation {
     Exch = Exch,
     /// `.popc`
     Popc = Popc,
-    /// `.mul`
-    Mul = Mul,
 }
 }
 
@@ -338,7 +336,6 @@ fn space_of(word: Word) -> Option<Space> {
         Word::Shared => Some(Space::Shared),
         Word::SharedCta => Some(Space::SharedCta),
         Word::SharedCluster => Some(Space::SharedCluster),
-        Word::Tex => Some(Space::Tex),
         _ => None,
     }
 }
