@@ -887,23 +887,22 @@ fn sparse_products_find_their_elements_by_the_metadata() {
             }
             // Metadata by the figures of the ISA: which lanes count, and what is in their words.
             let mut metadata: Vec<u32> = (0..32).map(|_| next()).collect();
-            for lane in 0..32 {
+            for (lane, word) in metadata.iter_mut().enumerate() {
                 let (group, member) = (lane / 4, lane % 4);
                 let (low, high) = (row_bits[group], row_bits[group + 8]);
                 let own = selector as usize;
                 match (4 * chunks, a.bits()) {
-                    (16, _) if member == own => metadata[lane] = (low | high << 16) as u32,
+                    (16, _) if member == own => *word = (low | high << 16) as u32,
                     (32, 16 | 32) if member / 2 == own => {
                         let shift = 16 * (member % 2);
-                        metadata[lane] =
-                            ((low >> shift & 0xffff) | (high >> shift & 0xffff) << 16) as u32;
+                        *word = ((low >> shift & 0xffff) | (high >> shift & 0xffff) << 16) as u32;
                     }
                     (32, 4 | 8) if member / 2 == own => {
-                        metadata[lane] = if member % 2 == 0 { low } else { high } as u32;
+                        *word = if member % 2 == 0 { low } else { high } as u32;
                     }
                     (64, _) => {
                         let row = if member % 2 == 0 { low } else { high };
-                        metadata[lane] = (row >> (32 * (member / 2))) as u32;
+                        *word = (row >> (32 * (member / 2))) as u32;
                     }
                     _ => {}
                 }

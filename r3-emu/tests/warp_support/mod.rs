@@ -100,7 +100,12 @@ impl Shape {
 }
 
 /// Runs a kernel; buffers have what it left in them.
-pub fn try_run(ptx: &str, name: &str, shape: Shape, args: &mut [Arg]) -> Result<Report, Fault> {
+pub fn try_run(
+    ptx: &str,
+    name: &str,
+    shape: Shape,
+    args: &mut [Arg],
+) -> Result<Report, Box<Fault>> {
     let tree = match r3_ptx::parse(ptx) {
         Ok(tree) => tree,
         Err(errors) => panic!("{}", errors.render(ptx)),
@@ -161,7 +166,7 @@ pub fn try_run(ptx: &str, name: &str, shape: Shape, args: &mut [Arg]) -> Result<
                 .expect("reads");
         }
     }
-    report
+    report.map_err(Box::new)
 }
 
 /// Runs a kernel that must not fail.

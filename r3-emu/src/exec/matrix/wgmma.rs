@@ -215,44 +215,61 @@ fn engine(
     })
 }
 
-/// Vectors `first..first + count` of a matrix in shared memory, each with `k` elements.
-fn gather(
-    warp: &mut Warp,
-    op: &Op,
-    lane: usize,
+/// A matrix in shared memory.
+#[derive(Clone, Copy)]
+struct Stored {
     descriptor: Descriptor,
+    /// Elements along `k` are neighbours.
     k_major: bool,
+    /// Bits of an element.
     bits: usize,
-    vectors: std::ops::Range<usize>,
+    /// Elements of a vector.
     k: usize,
-) -> Result<Vec<u32>, Flow> {
-    let bytes = bits / 8;
-    let per_chunk = 16 / bytes;
-    let first = vectors.start;
-    let mut out = vec![0; vectors.len() * k];
-    let (outer, inner) = if k_major {
-        (vectors, 0..k)
-    } else {
-        (0..k, vectors)
-    };
-    for o in outer {
-        for i in inner.clone().step_by(per_chunk) {
-            let (mn, depth) = if k_major { (o, i) } else { (i, o) };
-            let at = descriptor.address(mn as u32, depth as u32, bytes as u32, k_major);
-            let chunk = access::read_shared(warp, op, lane, at)?;
-            for (e, raw) in chunk.chunks_exact(bytes).enumerate() {
-                let mut word = [0; 4];
-                word[..bytes].copy_from_slice(raw);
-                let (mn, depth) = if k_major {
-                    (mn, depth + e)
-                } else {
-                    (mn + e, depth)
-                };
-                out[(mn - first) * k + depth] = u32::from_le_bytes(word);
+}
+
+impl Stored {
+    /// Some of its vectors, one after the other. `lane` is to blame for addresses that do not exist.
+    fn gather(
+        self,
+        warp: &mut Warp,
+        op: &Op,
+        lane: usize,
+        vectors: std::ops::Range<usize>,
+    ) -> Result<Vec<u32>, Flow> {
+        let Self {
+            descriptor,
+            k_major,
+            bits,
+            k,
+        } = self;
+        let bytes = bits / 8;
+        let per_chunk = 16 / bytes;
+        let first = vectors.start;
+        let mut out = vec![0; vectors.len() * k];
+        let (outer, inner) = if k_major {
+            (vectors, 0..k)
+        } else {
+            (0..k, vectors)
+        };
+        for o in outer {
+            for i in inner.clone().step_by(per_chunk) {
+                let (mn, depth) = if k_major { (o, i) } else { (i, o) };
+                let at = descriptor.address(mn as u32, depth as u32, bytes as u32, k_major);
+                let chunk = access::read_shared(warp, op, lane, at)?;
+                for (e, raw) in chunk.chunks_exact(bytes).enumerate() {
+                    let mut word = [0; 4];
+                    word[..bytes].copy_from_slice(raw);
+                    let (mn, depth) = if k_major {
+                        (mn, depth + e)
+                    } else {
+                        (mn + e, depth)
+                    };
+                    out[(mn - first) * k + depth] = u32::from_le_bytes(word);
+                }
             }
         }
+        Ok(out)
     }
-    Ok(out)
 }
 
 #[inline(always)]
@@ -282,12 +299,14 @@ fn compute(warp: &mut Warp, op: &Op, mask: u32) -> Result<(), Flow> {
             descriptor,
             k_major,
         } => {
-            let descriptor = Descriptor::new(warp.lane(*descriptor, lane));
+            let stored = Stored {
+                descriptor: Descriptor::new(warp.lane(*descriptor, lane)),
+                k_major: *k_major,
+                bits: plan.bits,
+                k: stored,
+            };
             let from = ROWS * (warp.index as usize % 4);
-            let rows = from..from + ROWS;
-            gather(
-                warp, op, lane, descriptor, *k_major, plan.bits, rows, stored,
-            )?
+            stored.gather(warp, op, lane, from..from + ROWS)?
         }
     };
     if let Some(sparse) = plan.sparse {
@@ -299,17 +318,13 @@ fn compute(warp: &mut Warp, op: &Op, mask: u32) -> Result<(), Flow> {
         }
         a = full;
     }
-    let descriptor = Descriptor::new(warp.lane(plan.b.0, lane));
-    let b = gather(
-        warp,
-        op,
-        lane,
-        descriptor,
-        plan.b.1,
-        plan.bits,
-        0..plan.n,
-        plan.k,
-    )?;
+    let b = Stored {
+        descriptor: Descriptor::new(warp.lane(plan.b.0, lane)),
+        k_major: plan.b.1,
+        bits: plan.bits,
+        k: plan.k,
+    };
+    let b = b.gather(warp, op, lane, 0..plan.n)?;
     let mut sums = if warp.predicate(plan.accumulate) >> lane & 1 != 0 {
         plan.fragment.gather(|r| warp.get(slots[r]))
     } else {
