@@ -176,6 +176,42 @@ fn a_map_can_be_changed_in_memory() {
     assert_eq!(done.words(2), [4, 5, 0, 0]);
 }
 
+/// As Triton does for descriptors that a kernel makes itself.
+#[test]
+fn a_map_can_be_made_from_zeros_in_shared_memory() {
+    let field = |text: &str| format!("tensormap.replace.tile.{text};\n");
+    let fields: String = [
+        "global_address.shared::cta.b1024.b64 [m], %a0",
+        "rank.shared::cta.b1024.b32 [m], 1",
+        "box_dim.shared::cta.b1024.b32 [m], 0, 4",
+        "box_dim.shared::cta.b1024.b32 [m], 1, 1",
+        "global_dim.shared::cta.b1024.b32 [m], 0, 8",
+        "global_dim.shared::cta.b1024.b32 [m], 1, 2",
+        "global_stride.shared::cta.b1024.b64 [m], 0, 32",
+        "element_stride.shared::cta.b1024.b32 [m], 0, 1",
+        "element_stride.shared::cta.b1024.b32 [m], 1, 1",
+        "elemtype.shared::cta.b1024.b32 [m], 2",
+        "interleave_layout.shared::cta.b1024.b32 [m], 0",
+        "swizzle_mode.shared::cta.b1024.b32 [m], 0",
+        "fill_mode.shared::cta.b1024.b32 [m], 0",
+    ]
+    .map(field)
+    .concat();
+    let body = format!(
+        "mov.u32 %r1, s;\nmov.u32 %r2, bar;\nmov.u32 %r3, m;\nmad.lo.u32 %r4, %t, 4, %r3;\nst.shared.u32 [%r4], 0;\nbar.warp.sync 0xffffffff;\n\
+         setp.eq.u32 %p1, %t, 0;\n@!%p1 bra COPY;\n{fields}COPY:\nbar.warp.sync 0xffffffff;\n\
+         tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned [%a1], [m], 128;\n@!%p1 ret;\n\
+         mbarrier.init.shared.b64 [bar], 1;\nmbarrier.arrive.expect_tx.shared.b64 _, [bar], 16;\n\
+         cp.async.bulk.tensor.2d.shared::cta.global.mbarrier::complete_tx::bytes [%r1], [%a1, {{2, 1}}], [%r2];\nWAIT:\n\
+         mbarrier.try_wait.parity.shared.b64 %p2, [bar], 0;\n@!%p2 bra WAIT;\nld.shared.v4.u32 {{%r4, %r5, %r6, %r7}}, [s];\n\
+         st.global.v4.u32 [%a2], {{%r4, %r5, %r6, %r7}};"
+    );
+    let input: Vec<u32> = (0..16).collect();
+    let front = format!("{SHARED}\n.shared .align 128 .b8 m[128];");
+    let done = Run::with(&front, &body).words(&input).zeros(128).zeros(16).run();
+    assert_eq!(done.words(2), [10, 11, 12, 13]);
+}
+
 #[test]
 fn foreign_maps_and_other_ranks_are_refused() {
     let text = |map: &[u8], dims: &str, c: &str| match Run::with(SHARED, &load(dims, c, 64))

@@ -49,10 +49,13 @@ fn replace(warp: &mut Warp, op: &Op, mask: u32) -> Result<(), Flow> {
         let address = how.map.lane(warp, lane);
         let len = (SIZE as u64, ALIGN);
         let at = range(warp, op, lane, (address, how.map.kind), len, true)?;
-        let mut magic = [0; 4];
         // SAFETY: `range` checked all of the map.
-        unsafe { std::ptr::copy_nonoverlapping(at, magic.as_mut_ptr(), 4) };
-        if magic != MAGIC {
+        let old = unsafe { at.cast::<[u8; SIZE]>().read_unaligned() };
+        if old == [0; SIZE] {
+            // A map may be made from nothing, by replacing all of its fields.
+            // SAFETY: as above.
+            unsafe { std::ptr::copy_nonoverlapping(MAGIC.as_ptr(), at, MAGIC.len()) };
+        } else if !old.starts_with(&MAGIC) {
             let text = "tensormap.replace on bytes that are no tensor map of this device";
             return Err(invalid(warp, lane, text));
         }
