@@ -277,6 +277,28 @@ fn null_shared_local_and_parameter_faults_name_their_space() {
 }
 
 #[test]
+fn parameters_cannot_be_written_through_a_generic_address() {
+    for write in ["st.u32 [%rd1], %t;", "atom.add.u32 %r1, [%rd1], 1;"] {
+        let body = format!("mov.b64 %rd1, p0;\ncvta.param.u64 %rd1, %rd1;\n{write}");
+        let (kind, _) = Run::new(&body).zeros(4).fails();
+        let FaultKind::OutOfBounds {
+            space,
+            write: true,
+            nearby,
+            ..
+        } = kind
+        else {
+            panic!("{kind:?}");
+        };
+        assert_eq!(space, "param");
+        assert_eq!(
+            nearby.as_deref(),
+            Some("kernel parameters cannot be written")
+        );
+    }
+}
+
+#[test]
 fn lanes_in_different_mappings_and_spaces_mix() {
     // Even lanes read buffer 0, odd ones shared memory, through one generic load.
     let body = "mov.u64 %rd1, s;\ncvta.shared.u64 %rd1, %rd1;\nst.shared.u32 [s], 77;\nbar.sync 0;\nand.b32 %r1, %t, 1;\nsetp.eq.u32 %p1, %r1, 0;\n\

@@ -219,6 +219,8 @@ pub(crate) fn spots_at<const KIND: Kind>(
             Window::Local => (LOCAL, None),
         },
     };
+    // Parameters cannot be written; the slow way says so.
+    let span = span.filter(|_| !(shape.write && at == PARAM));
     let Some(span) = span else {
         return each_alone::<KIND>(warp, hint, mask, all, shape);
     };
@@ -512,24 +514,26 @@ fn conflicts_of(all: &[u64; LANES], mask: u32, words: u64) -> u64 {
         // All within one round of the banks.
         return 0;
     }
-    let mut wanted = [0; LANES];
-    let mut n = 0;
+    // The different words of each bank are a chain of lanes. Aligned wide accesses start at a multiple of their words, so the
+    // first word stands for all.
+    const END: u8 = LANES as u8;
+    let mut heads = [END; 32];
+    let mut next = [END; LANES];
+    let mut counts = [0u8; 32];
     for lane in lanes(mask) {
-        // Aligned wide accesses start at a multiple of their words, so the first word stands for all.
-        wanted[n] = all[lane] >> 2;
-        n += 1;
-    }
-    let wanted = &mut wanted[..n];
-    wanted.sort_unstable();
-    let mut banks = [0u8; 32];
-    let mut before = None;
-    for word in wanted {
-        if before != Some(*word) {
-            banks[(*word % 32) as usize] += 1;
-            before = Some(*word);
+        let word = all[lane] >> 2;
+        let bank = (word % 32) as usize;
+        let mut at = heads[bank];
+        while at != END && all[usize::from(at) % LANES] >> 2 != word {
+            at = next[usize::from(at) % LANES];
+        }
+        if at == END {
+            next[lane % LANES] = heads[bank];
+            heads[bank] = lane as u8;
+            counts[bank] += 1;
         }
     }
-    u64::from(banks.iter().copied().max().unwrap_or(1).saturating_sub(1))
+    u64::from(counts.iter().copied().max().unwrap_or(1).saturating_sub(1))
 }
 
 /// Tells the race check of an access to shared memory. Addresses are those of `kind`.

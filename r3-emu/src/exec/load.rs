@@ -115,9 +115,25 @@ impl<T: Cell, const KIND: Kind> Body for Scalar<T, KIND> {
             let all = access::addresses(warp, op);
             access::watch(warp, op, mask, &all, T::SIZE, KIND, Access::Read);
         }
-        // SAFETY: `spots` checked the lanes of the mask.
-        let r = unsafe { read_all::<T>(&spots, mask, T::SIZE, 0) };
-        warp.put(op.d, mask, &r);
+        let same_width = size_of::<T>() == size_of::<T::Register>();
+        match spots {
+            // The two most frequent shapes go to the register at once.
+            Spots::Run(from) if same_width && mask == u32::MAX => {
+                let to = warp.slot::<u8>(op.d);
+                // SAFETY: `spots` checked all lanes; a slot has 32 of them, of the same width, and is not device memory.
+                unsafe { std::ptr::copy_nonoverlapping(from, to, LANES * size_of::<T>()) };
+            }
+            Spots::Same(from) if warp.covers(mask) => {
+                // SAFETY: `spots` checked the place.
+                let value = unsafe { from.cast::<T>().read_unaligned() }.widen();
+                warp.put(op.d, mask, &[value; LANES]);
+            }
+            _ => {
+                // SAFETY: `spots` checked the lanes of the mask.
+                let r = unsafe { read_all::<T>(&spots, mask, T::SIZE, 0) };
+                warp.put(op.d, mask, &r);
+            }
+        }
         Flow::Next
     }
 }

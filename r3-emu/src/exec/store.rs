@@ -26,9 +26,19 @@ impl<T: Cell, const KIND: Kind> Body for Scalar<T, KIND> {
         if access::watched(warp, KIND) {
             watch::<T>(warp, op, mask, T::SIZE, KIND, &[op.b], Access::Write);
         }
-        let value = warp.get::<T::Register>(op.b);
-        // SAFETY: `spots` checked the lanes of the mask.
-        unsafe { write_all::<T>(&spots, mask, T::SIZE, 0, &value) };
+        let same_width = size_of::<T>() == size_of::<T::Register>();
+        match spots {
+            Spots::Run(to) if same_width && mask == u32::MAX => {
+                let from = warp.slot::<u8>(op.b);
+                // SAFETY: `spots` checked all lanes; a slot has 32 of them, of the same width, and is not device memory.
+                unsafe { std::ptr::copy_nonoverlapping(from, to, LANES * size_of::<T>()) };
+            }
+            _ => {
+                let value = warp.get::<T::Register>(op.b);
+                // SAFETY: `spots` checked the lanes of the mask.
+                unsafe { write_all::<T>(&spots, mask, T::SIZE, 0, &value) };
+            }
+        }
         Flow::Next
     }
 }
