@@ -57,7 +57,11 @@ impl<T: Copy> Out<T> {
 
     /// Refuses null before anything else is done.
     pub fn required(self) -> Res<Self> {
-        if self.is_null() { Err(CuError::INVALID_VALUE) } else { Ok(self) }
+        if self.is_null() {
+            Err(CuError::INVALID_VALUE)
+        } else {
+            Ok(self)
+        }
     }
 
     pub fn set(self, value: T) -> Res {
@@ -116,7 +120,9 @@ impl<T: Copy> In<T> {
         if self.is_null() && count > 0 {
             return Err(CuError::INVALID_VALUE);
         }
-        (0..count).map(|index| Self(self.0.wrapping_add(index)).get()).collect()
+        (0..count)
+            .map(|index| Self(self.0.wrapping_add(index)).get())
+            .collect()
     }
 }
 
@@ -179,7 +185,10 @@ pub fn enter(name: &'static str, per_thread: bool, body: impl FnOnce(&Call) -> R
 /// An entry point that this driver does not have.
 pub fn missing(name: &'static str) -> i32 {
     enter(name, false, |call| {
-        process::once(call.name, &format!("softcuda: {} is not supported", call.name));
+        process::once(
+            call.name,
+            &format!("softcuda: {} is not supported", call.name),
+        );
         Err(CuError::NOT_SUPPORTED)
     })
 }

@@ -88,22 +88,38 @@ impl Descriptor3d {
 
     fn shape(&self) -> Res<Shape> {
         let texel = self.texel()?;
-        if self.width == 0 || [self.width, self.height, self.depth].iter().any(|n| *n > 1 << 28) {
+        if self.width == 0
+            || [self.width, self.height, self.depth]
+                .iter()
+                .any(|n| *n > 1 << 28)
+        {
             return Err(CuError::INVALID_VALUE);
         }
-        Ok(Shape { row: self.width * texel, rows: self.height.max(1), slices: self.depth.max(1) })
+        Ok(Shape {
+            row: self.width * texel,
+            rows: self.height.max(1),
+            slices: self.depth.max(1),
+        })
     }
 
     fn level(&self, level: u32) -> Self {
         let half = |n: u64| if n == 0 { 0 } else { (n >> level).max(1) };
         let layers = self.flags & (LAYERED | CUBE) != 0;
-        Self { width: half(self.width), height: half(self.height), depth: if layers { self.depth } else { half(self.depth) }, ..*self }
+        Self {
+            width: half(self.width),
+            height: half(self.height),
+            depth: if layers { self.depth } else { half(self.depth) },
+            ..*self
+        }
     }
 }
 
 impl Shape {
     fn bytes(&self) -> Res<u64> {
-        let bytes = self.row.checked_mul(self.rows).and_then(|n| n.checked_mul(self.slices));
+        let bytes = self
+            .row
+            .checked_mul(self.rows)
+            .and_then(|n| n.checked_mul(self.slices));
         bytes.ok_or(CuError::OUT_OF_MEMORY)
     }
 }
@@ -111,7 +127,13 @@ impl Shape {
 impl Array {
     fn create(descriptor: Descriptor3d, address: u64, level: bool) -> Res<Arc<Self>> {
         let shape = descriptor.shape()?;
-        Ok(handle::create(|handle| Self { handle, descriptor, shape, address, level }))
+        Ok(handle::create(|handle| Self {
+            handle,
+            descriptor,
+            shape,
+            address,
+            level,
+        }))
     }
 
     pub fn shape(&self) -> Shape {
@@ -126,7 +148,14 @@ impl Array {
 
 fn memory(len: u64) -> Res<u64> {
     let context = context::current()?;
-    let request = Request { kind: Kind::Global, len, device: context.device, context: context.handle, flags: 0, owner: 0 };
+    let request = Request {
+        kind: Kind::Global,
+        len,
+        device: context.device,
+        context: context.handle,
+        flags: 0,
+        owner: 0,
+    };
     space::allocate(request, &[])
 }
 

@@ -42,8 +42,11 @@ struct State {
     members: BTreeMap<u64, Member>,
 }
 
-static STATE: Mutex<State> =
-    Mutex::new(State { next: 1, captures: BTreeMap::new(), members: BTreeMap::new() });
+static STATE: Mutex<State> = Mutex::new(State {
+    next: 1,
+    captures: BTreeMap::new(),
+    members: BTreeMap::new(),
+});
 
 thread_local! {
     static MODE: Cell<i32> = const { Cell::new(GLOBAL) };
@@ -73,7 +76,9 @@ pub fn take(stream: &Stream, work: &Work) -> Res<bool> {
     if capture.invalid {
         return Err(CuError::STREAM_CAPTURE_INVALIDATED);
     }
-    let node = capture.graph.add(work.clone(), std::mem::take(&mut member.frontier));
+    let node = capture
+        .graph
+        .add(work.clone(), std::mem::take(&mut member.frontier));
     member.frontier = vec![node];
     Ok(true)
 }
@@ -87,7 +92,10 @@ pub fn record(stream: &Stream) -> Res<Option<Captured>> {
     if capture.invalid {
         return Err(CuError::STREAM_CAPTURE_INVALIDATED);
     }
-    Ok(Some(Captured { capture: member.capture, frontier: member.frontier.clone() }))
+    Ok(Some(Captured {
+        capture: member.capture,
+        frontier: member.frontier.clone(),
+    }))
 }
 
 /// A stream waits for an event: `true` when that is a matter of a capture, which the stream may join by it.
@@ -106,7 +114,10 @@ pub fn wait_event(stream: &Stream, event: &Event) -> Res<bool> {
             if stream.is_legacy() {
                 CuError::STREAM_CAPTURE_IMPLICIT
             } else {
-                let member = Member { capture: captured.capture, frontier: Vec::new() };
+                let member = Member {
+                    capture: captured.capture,
+                    frontier: Vec::new(),
+                };
                 let member = state.members.entry(stream.id).or_insert(member);
                 for node in &captured.frontier {
                     if !member.frontier.iter().any(|known| Arc::ptr_eq(known, node)) {
@@ -184,7 +195,13 @@ pub fn forget(stream: &Stream) {
     state.members.remove(&stream.id);
 }
 
-fn begin(stream: Handle, call: &Call, graph: Option<Arc<Graph>>, frontier: Vec<Arc<Node>>, mode: i32) -> Res {
+fn begin(
+    stream: Handle,
+    call: &Call,
+    graph: Option<Arc<Graph>>,
+    frontier: Vec<Arc<Node>>,
+    mode: i32,
+) -> Res {
     if !(0..=RELAXED).contains(&mode) {
         return Err(CuError::INVALID_VALUE);
     }
@@ -200,8 +217,23 @@ fn begin(stream: Handle, call: &Call, graph: Option<Arc<Graph>>, frontier: Vec<A
     state.next += 1;
     let graph = graph.unwrap_or_else(Graph::create);
     let owner = std::thread::current().id();
-    state.captures.insert(id, Capture { mode, invalid: false, graph, origin: stream.id, owner });
-    state.members.insert(stream.id, Member { capture: id, frontier });
+    state.captures.insert(
+        id,
+        Capture {
+            mode,
+            invalid: false,
+            graph,
+            origin: stream.id,
+            owner,
+        },
+    );
+    state.members.insert(
+        stream.id,
+        Member {
+            capture: id,
+            frontier,
+        },
+    );
     Ok(())
 }
 
@@ -220,12 +252,19 @@ fn end(stream: Handle, call: &Call, graph: Out<Handle>) -> Res {
     }
     let id = member.capture;
     let joined = ancestors(&member.frontier);
-    let members: Vec<u64> =
-        state.members.iter().filter(|(_, member)| member.capture == id).map(|(stream, _)| *stream).collect();
+    let members: Vec<u64> = state
+        .members
+        .iter()
+        .filter(|(_, member)| member.capture == id)
+        .map(|(stream, _)| *stream)
+        .collect();
     let mut unjoined = false;
     for stream in members {
         if let Some(member) = state.members.remove(&stream) {
-            unjoined |= member.frontier.iter().any(|node| !joined.contains(&node.handle));
+            unjoined |= member
+                .frontier
+                .iter()
+                .any(|node| !joined.contains(&node.handle));
         }
     }
     let Some(capture) = state.captures.remove(&id) else {
@@ -235,7 +274,11 @@ fn end(stream: Handle, call: &Call, graph: Out<Handle>) -> Res {
     if capture.invalid || unjoined {
         graph.set(0)?;
         capture.graph.discard();
-        let error = if capture.invalid { CuError::STREAM_CAPTURE_INVALIDATED } else { CuError::STREAM_CAPTURE_UNJOINED };
+        let error = if capture.invalid {
+            CuError::STREAM_CAPTURE_INVALIDATED
+        } else {
+            CuError::STREAM_CAPTURE_UNJOINED
+        };
         return Err(error);
     }
     graph.set(capture.graph.handle)
@@ -264,7 +307,12 @@ fn info(stream: Handle, call: &Call) -> Res<Info> {
     refuse_implicit(&stream, false)?;
     let mut state = lock(&STATE);
     Ok(match state.of(&stream) {
-        None => Info { status: 0, id: 0, graph: 0, frontier: Vec::new() },
+        None => Info {
+            status: 0,
+            id: 0,
+            graph: 0,
+            frontier: Vec::new(),
+        },
         Some((member, capture)) => Info {
             status: if capture.invalid { 2 } else { 1 },
             id: member.capture,
@@ -290,7 +338,14 @@ fn lend(list: Vec<Handle>) -> u64 {
     lent.unwrap_or(0)
 }
 
-fn put_info(info: Info, status: Out<u32>, id: Out<u64>, graph: Out<Handle>, list: Out<u64>, count: Out<usize>) -> Res {
+fn put_info(
+    info: Info,
+    status: Out<u32>,
+    id: Out<u64>,
+    graph: Out<Handle>,
+    list: Out<u64>,
+    count: Out<usize>,
+) -> Res {
     status.set(info.status)?;
     id.set_if_wanted(info.id);
     graph.set_if_wanted(info.graph);

@@ -47,7 +47,10 @@ impl Jit {
     }
 
     pub fn none() -> Self {
-        Self { options: Vec::new(), values: Out::new(std::ptr::null_mut()) }
+        Self {
+            options: Vec::new(),
+            values: Out::new(std::ptr::null_mut()),
+        }
     }
 
     fn place(&self, option: u32) -> Option<Out<u64>> {
@@ -97,7 +100,10 @@ impl Jit {
 /// Reads an image in memory.
 pub fn read(image: *const c_void, gpu: &Gpu) -> Result<Code, Refused> {
     if image.is_null() {
-        return Err(Refused { error: CuError::INVALID_VALUE, message: "the image pointer is null".into() });
+        return Err(Refused {
+            error: CuError::INVALID_VALUE,
+            message: "the image pointer is null".into(),
+        });
     }
     // An ELF file is as long as its headers say; they need not be believed, because it is of no use here.
     if In::new(image.cast::<[u8; 4]>()).get() == Ok(*b"\x7fELF") {
@@ -105,14 +111,20 @@ pub fn read(image: *const c_void, gpu: &Gpu) -> Result<Code, Refused> {
     }
     // SAFETY: the program says that an image is there; its headers tell its length, as the driver trusts them to.
     let copied = unsafe { copy_image(image, LIMIT) };
-    let (_, bytes) = copied.map_err(|error| Refused { error: CuError::INVALID_IMAGE, message: error.to_string() })?;
+    let (_, bytes) = copied.map_err(|error| Refused {
+        error: CuError::INVALID_IMAGE,
+        message: error.to_string(),
+    })?;
     from_bytes(bytes, gpu)
 }
 
 /// Reads an image.
 pub fn from_bytes(bytes: Vec<u8>, gpu: &Gpu) -> Result<Code, Refused> {
     let texts = texts(bytes, gpu)?;
-    let modules = texts.iter().map(|text| compile(text, gpu)).collect::<Result<_, _>>()?;
+    let modules = texts
+        .iter()
+        .map(|text| compile(text, gpu))
+        .collect::<Result<_, _>>()?;
     Ok(Code { modules })
 }
 
@@ -121,12 +133,22 @@ pub fn texts(bytes: Vec<u8>, gpu: &Gpu) -> Result<Vec<String>, Refused> {
     let image = Image::from_vec(bytes);
     let sm = (gpu.compute.0 * 10 + gpu.compute.1).unsigned_abs();
     let whole = 0..image.bytes().len();
-    let containers = if image.containers().is_empty() { vec![whole] } else { image.containers().to_vec() };
+    let containers = if image.containers().is_empty() {
+        vec![whole]
+    } else {
+        image.containers().to_vec()
+    };
     let best = |container: &std::ops::Range<usize>| {
         let usable = |entry: &&Entry| {
-            entry.form == CodeForm::Ptx && container.contains(&entry.range.start) && entry.runs_on(sm)
+            entry.form == CodeForm::Ptx
+                && container.contains(&entry.range.start)
+                && entry.runs_on(sm)
         };
-        image.entries().iter().filter(usable).max_by_key(|entry| entry.sm)
+        image
+            .entries()
+            .iter()
+            .filter(usable)
+            .max_by_key(|entry| entry.sm)
     };
     let mut chosen: Vec<&Entry> = containers.first().and_then(best).into_iter().collect();
     if chosen.is_empty() {
@@ -152,7 +174,10 @@ fn machine_code(gpu: &Gpu) -> Refused {
         "the image is machine code of a GPU; this driver runs PTX: build with PTX in it \
          (nvcc -gencode arch=compute_{major}{minor},code=compute_{major}{minor})"
     );
-    Refused { error: CuError::NO_BINARY_FOR_GPU, message }
+    Refused {
+        error: CuError::NO_BINARY_FOR_GPU,
+        message,
+    }
 }
 
 fn nothing_usable(image: &Image, sm: u32) -> Refused {
@@ -166,7 +191,11 @@ fn nothing_usable(image: &Image, sm: u32) -> Refused {
                 CodeForm::LtoIr => "LTO-IR",
                 CodeForm::Other(_) => "code of an unknown form",
             };
-            format!("{form} for sm_{}{}", entry.sm, entry.arch_suffix.map(String::from).unwrap_or_default())
+            format!(
+                "{form} for sm_{}{}",
+                entry.sm,
+                entry.arch_suffix.map(String::from).unwrap_or_default()
+            )
         })
         .collect();
     forms.dedup();
@@ -176,13 +205,23 @@ fn nothing_usable(image: &Image, sm: u32) -> Refused {
             message: "the image holds no code that this driver knows".into(),
         };
     }
-    let only_newer = image.entries().iter().all(|entry| entry.form == CodeForm::Ptx);
+    let only_newer = image
+        .entries()
+        .iter()
+        .all(|entry| entry.form == CodeForm::Ptx);
     let message = format!(
         "the image holds {}; this driver runs PTX for sm_{sm} or older: build with PTX in it \
          (nvcc -gencode arch=compute_{sm},code=compute_{sm}), or choose another SOFTCUDA_GPU",
         forms.join(", ")
     );
-    Refused { error: if only_newer { CuError::INVALID_PTX } else { CuError::NO_BINARY_FOR_GPU }, message }
+    Refused {
+        error: if only_newer {
+            CuError::INVALID_PTX
+        } else {
+            CuError::NO_BINARY_FOR_GPU
+        },
+        message,
+    }
 }
 
 /// The newest PTX that is read.
@@ -190,7 +229,10 @@ const PTX_VERSION: (u16, u16) = (9, 9);
 
 /// Parses and checks.
 pub fn compile(text: &str, gpu: &Gpu) -> Result<typed::Module, Refused> {
-    let failed = |errors: r3_ptx::Errors| Refused { error: CuError::INVALID_PTX, message: errors.render(text) };
+    let failed = |errors: r3_ptx::Errors| Refused {
+        error: CuError::INVALID_PTX,
+        message: errors.render(text),
+    };
     let tree = r3_ptx::parse(text).map_err(failed)?;
     if tree.version > PTX_VERSION {
         let (major, minor) = tree.version;

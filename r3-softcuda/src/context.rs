@@ -9,8 +9,8 @@ use crate::device::{self, Device};
 use crate::error::{CuError, Res};
 use crate::handle::{self, Handle};
 use crate::process::{lock, say};
-use crate::threads::{AtEnd, Stack};
 use crate::stream::{self, Stream};
+use crate::threads::{AtEnd, Stack};
 use crate::{launch, module, space};
 
 /// A context.
@@ -65,7 +65,11 @@ pub fn current() -> Res<Arc<Context>> {
 
 /// A context by its handle; 0 is the current one.
 pub fn get(handle: Handle) -> Res<Arc<Context>> {
-    if handle == 0 { current() } else { handle::get(handle) }
+    if handle == 0 {
+        current()
+    } else {
+        handle::get(handle)
+    }
 }
 
 impl Context {
@@ -115,7 +119,9 @@ impl Context {
 
     /// Breaks the context: from now on its calls give this error. The first one stays.
     pub fn broken(&self, error: CuError) {
-        let _ = self.sticky.compare_exchange(0, error.0, Ordering::AcqRel, Ordering::Acquire);
+        let _ = self
+            .sticky
+            .compare_exchange(0, error.0, Ordering::AcqRel, Ordering::Acquire);
     }
 
     pub fn limit(&self, limit: usize) -> usize {
@@ -179,7 +185,11 @@ fn create(out: Out<Handle>, flags: u32, device: i32) -> Res {
 }
 
 fn set_current(context: Handle) -> Res {
-    let context = if context == 0 { None } else { Some(handle::get::<Context>(context)?) };
+    let context = if context == 0 {
+        None
+    } else {
+        Some(handle::get::<Context>(context)?)
+    };
     with_stack(|stack| {
         stack.pop();
         stack.extend(context);
@@ -378,16 +388,26 @@ static PRIMARIES: LazyLock<Vec<Mutex<Primary>>> =
 
 fn primary(device: i32) -> Res<&'static Mutex<Primary>> {
     device::get(device)?;
-    PRIMARIES.get(device as usize).ok_or(CuError::INVALID_DEVICE)
+    PRIMARIES
+        .get(device as usize)
+        .ok_or(CuError::INVALID_DEVICE)
 }
 
 fn end_primary(device: i32, all: bool) -> Res {
     let mut primary = lock(primary(device)?);
     if primary.retained == 0 {
-        return if all { Ok(()) } else { Err(CuError::INVALID_CONTEXT) };
+        return if all {
+            Ok(())
+        } else {
+            Err(CuError::INVALID_CONTEXT)
+        };
     }
     primary.retained = if all { 0 } else { primary.retained - 1 };
-    let ended = if primary.retained == 0 { primary.context.take() } else { None };
+    let ended = if primary.retained == 0 {
+        primary.context.take()
+    } else {
+        None
+    };
     drop(primary);
     if let Some(context) = ended {
         context.destroy();

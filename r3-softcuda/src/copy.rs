@@ -113,8 +113,16 @@ impl Memcpy3d {
     /// A row of bytes.
     fn linear(to: u64, to_type: u32, from: u64, from_type: u32, len: usize) -> Self {
         let (mut src_host, mut src_device, mut dst_host, mut dst_device) = (0, 0, 0, 0);
-        *(if from_type == HOST { &mut src_host } else { &mut src_device }) = from;
-        *(if to_type == HOST { &mut dst_host } else { &mut dst_device }) = to;
+        *(if from_type == HOST {
+            &mut src_host
+        } else {
+            &mut src_device
+        }) = from;
+        *(if to_type == HOST {
+            &mut dst_host
+        } else {
+            &mut dst_device
+        }) = to;
         Self {
             src_type: from_type,
             src_host,
@@ -139,7 +147,16 @@ impl Memcpy3d {
         self
     }
 
-    fn side(kind: u32, host: u64, device: u64, array: Handle, at: [u64; 4], pitch: u64, rows: u64, copy: &Self) -> Res<Side> {
+    fn side(
+        kind: u32,
+        host: u64,
+        device: u64,
+        array: Handle,
+        at: [u64; 4],
+        pitch: u64,
+        rows: u64,
+        copy: &Self,
+    ) -> Res<Side> {
         let [x, y, z, level] = at;
         if kind == ARRAY {
             let array = handle::get::<Array>(array)?;
@@ -147,12 +164,22 @@ impl Memcpy3d {
                 return Err(CuError::INVALID_VALUE);
             }
             let shape = array.shape();
-            if x + copy.width > shape.row || y + copy.height > shape.rows || z + copy.depth > shape.slices {
+            if x + copy.width > shape.row
+                || y + copy.height > shape.rows
+                || z + copy.depth > shape.slices
+            {
                 return Err(CuError::INVALID_VALUE);
             }
             let slice = shape.row * shape.rows;
             let address = array.address() + z * slice + y * shape.row + x;
-            return Ok(Side { at: At::Address { address, device_only: true }, row: shape.row, slice });
+            return Ok(Side {
+                at: At::Address {
+                    address,
+                    device_only: true,
+                },
+                row: shape.row,
+                slice,
+            });
         }
         let (base, device_only) = match kind {
             HOST => (host, false),
@@ -166,9 +193,22 @@ impl Memcpy3d {
         }
         let rows = if rows == 0 { copy.height } else { rows };
         let slice = row.checked_mul(rows).ok_or(CuError::INVALID_VALUE)?;
-        let offset = (|| z.checked_mul(slice)?.checked_add(y.checked_mul(row)?)?.checked_add(x))();
-        let address = offset.and_then(|offset| base.checked_add(offset)).ok_or(CuError::INVALID_VALUE)?;
-        Ok(Side { at: At::Address { address, device_only }, row, slice })
+        let offset = (|| {
+            z.checked_mul(slice)?
+                .checked_add(y.checked_mul(row)?)?
+                .checked_add(x)
+        })();
+        let address = offset
+            .and_then(|offset| base.checked_add(offset))
+            .ok_or(CuError::INVALID_VALUE)?;
+        Ok(Side {
+            at: At::Address {
+                address,
+                device_only,
+            },
+            row,
+            slice,
+        })
     }
 
     /// Checks it, and whether all memory is there.
@@ -196,7 +236,14 @@ impl Memcpy3d {
             self.dst_height,
             &self,
         )?;
-        let copy = Copy { from, to, width: self.width, height: self.height, depth: self.depth, asked: self };
+        let copy = Copy {
+            from,
+            to,
+            width: self.width,
+            height: self.height,
+            depth: self.depth,
+            asked: self,
+        };
         copy.check()?;
         Ok(Some(copy))
     }
@@ -231,7 +278,10 @@ impl Side {
     /// Whether the program's ordinary memory is on this side.
     fn pageable(&self) -> bool {
         match &self.at {
-            At::Address { address, device_only } => !device_only && space::find(*address).is_none(),
+            At::Address {
+                address,
+                device_only,
+            } => !device_only && space::find(*address).is_none(),
             At::Bytes(_) => false,
         }
     }
@@ -239,10 +289,15 @@ impl Side {
     fn row(&self, y: u64, z: u64, width: u64) -> Res<Vec<(*mut u8, usize)>> {
         let offset = z * self.slice + y * self.row;
         match &self.at {
-            At::Address { address, device_only } => space::spans(address + offset, width, *device_only),
+            At::Address {
+                address,
+                device_only,
+            } => space::spans(address + offset, width, *device_only),
             At::Bytes(bytes) => {
                 let start = usize::try_from(offset).map_err(|_| CuError::INVALID_VALUE)?;
-                let row = bytes.get(start..start + width as usize).ok_or(CuError::INVALID_VALUE)?;
+                let row = bytes
+                    .get(start..start + width as usize)
+                    .ok_or(CuError::INVALID_VALUE)?;
                 Ok(vec![(row.as_ptr().cast_mut(), row.len())])
             }
         }
@@ -265,15 +320,24 @@ impl Copy {
     /// Takes the bytes now, when they come from ordinary memory, which the program may change after the call.
     fn staged(mut self) -> Self {
         if self.from.pageable() {
-            let len = (self.depth - 1) * self.from.slice + (self.height - 1) * self.from.row + self.width;
-            let At::Address { address, .. } = self.from.at else { return self };
+            let len =
+                (self.depth - 1) * self.from.slice + (self.height - 1) * self.from.row + self.width;
+            let At::Address { address, .. } = self.from.at else {
+                return self;
+            };
             let mut bytes = vec![0; len as usize];
             for z in 0..self.depth {
                 for y in 0..self.height {
                     let offset = z * self.from.slice + y * self.from.row;
                     let to = bytes.as_mut_ptr().wrapping_add(offset as usize);
                     // SAFETY: the program says that the rows are its memory; the buffer spans all of them.
-                    unsafe { std::ptr::copy_nonoverlapping((address + offset) as *const u8, to, self.width as usize) };
+                    unsafe {
+                        std::ptr::copy_nonoverlapping(
+                            (address + offset) as *const u8,
+                            to,
+                            self.width as usize,
+                        )
+                    };
                 }
             }
             self.from.at = At::Bytes(bytes.into());
@@ -285,7 +349,9 @@ impl Copy {
     pub fn run(&self) -> Res {
         let _in_use = InUse::begin();
         // Rows without gaps are one row.
-        let solid = |side: &Side| side.row == self.width && (self.depth == 1 || side.slice == self.width * self.height);
+        let solid = |side: &Side| {
+            side.row == self.width && (self.depth == 1 || side.slice == self.width * self.height)
+        };
         let (width, height, depth) = if solid(&self.from) && solid(&self.to) {
             (self.width * self.height * self.depth, 1, 1)
         } else {
@@ -293,8 +359,14 @@ impl Copy {
         };
         for z in 0..depth {
             for y in 0..height {
-                let from = self.from.row(y, z, width).map_err(|_| CuError::ILLEGAL_ADDRESS)?;
-                let to = self.to.row(y, z, width).map_err(|_| CuError::ILLEGAL_ADDRESS)?;
+                let from = self
+                    .from
+                    .row(y, z, width)
+                    .map_err(|_| CuError::ILLEGAL_ADDRESS)?;
+                let to = self
+                    .to
+                    .row(y, z, width)
+                    .map_err(|_| CuError::ILLEGAL_ADDRESS)?;
                 copy_spans(&from, &to);
             }
         }
@@ -311,8 +383,16 @@ fn copy_spans(from: &[(*mut u8, usize)], to: &[(*mut u8, usize)]) {
         // SAFETY: mapped memory, or the program's own by its word; bytes that are freed meanwhile stay while the
         // caller's `InUse` lives. They may overlap.
         unsafe { std::ptr::copy(read, write, len) };
-        source = if len < read_len { Some((read.wrapping_add(len), read_len - len)) } else { from.next() };
-        target = if len < write_len { Some((write.wrapping_add(len), write_len - len)) } else { to.next() };
+        source = if len < read_len {
+            Some((read.wrapping_add(len), read_len - len))
+        } else {
+            from.next()
+        };
+        target = if len < write_len {
+            Some((write.wrapping_add(len), write_len - len))
+        } else {
+            to.next()
+        };
     }
 }
 
@@ -323,12 +403,18 @@ impl Fill {
         if !matches!(element, 1 | 2 | 4) || !self.address.is_multiple_of(element) {
             return Err(CuError::INVALID_VALUE);
         }
-        if self.height > 1 && (self.pitch < self.width * element || !self.pitch.is_multiple_of(element)) {
+        if self.height > 1
+            && (self.pitch < self.width * element || !self.pitch.is_multiple_of(element))
+        {
             return Err(CuError::INVALID_VALUE);
         }
         if self.width > 0 && self.height > 0 {
             space::spans(self.address, self.width * element, true)?;
-            space::spans(self.address + (self.height - 1) * self.pitch, self.width * element, true)?;
+            space::spans(
+                self.address + (self.height - 1) * self.pitch,
+                self.width * element,
+                true,
+            )?;
         }
         Ok(())
     }
@@ -340,19 +426,28 @@ impl Fill {
         let pattern = self.value.to_le_bytes();
         for y in 0..self.height {
             let mut phase = 0;
-            let row = space::spans(self.address + y * self.pitch, self.width * element as u64, true);
+            let row = space::spans(
+                self.address + y * self.pitch,
+                self.width * element as u64,
+                true,
+            );
             for (at, len) in row.map_err(|_| CuError::ILLEGAL_ADDRESS)? {
                 if element == 1 {
                     // SAFETY: as in `copy_spans`.
                     unsafe { at.write_bytes(pattern[0], len) };
                     continue;
                 }
-                let whole: Vec<u8> = (0..len.min(4096)).map(|i| pattern[(phase + i) % element]).collect();
+                let whole: Vec<u8> = (0..len.min(4096))
+                    .map(|i| pattern[(phase + i) % element])
+                    .collect();
                 let mut done = 0;
                 while done < len {
                     let step = whole.len().min(len - done);
                     // SAFETY: as in `copy_spans`.
-                    unsafe { at.wrapping_add(done).copy_from_nonoverlapping(whole.as_ptr(), step) };
+                    unsafe {
+                        at.wrapping_add(done)
+                            .copy_from_nonoverlapping(whole.as_ptr(), step)
+                    };
                     done += step;
                 }
                 phase += len;
@@ -366,20 +461,34 @@ impl Fill {
 fn now(call: &Call, copy: Memcpy3d) -> Res {
     capture::refuse_unsafe()?;
     let stream = stream::resolve(0, call.per_thread)?;
-    let Some(copy) = copy.prepare()? else { return Ok(()) };
-    let inside = [copy.asked.src_type, copy.asked.dst_type].iter().all(|kind| matches!(*kind, DEVICE | ARRAY));
+    let Some(copy) = copy.prepare()? else {
+        return Ok(());
+    };
+    let inside = [copy.asked.src_type, copy.asked.dst_type]
+        .iter()
+        .all(|kind| matches!(*kind, DEVICE | ARRAY));
     let work = Work::Copy(Arc::new(copy));
-    if inside { stream::submit(&stream, work).map(drop) } else { stream::submit_and_wait(&stream, work) }
+    if inside {
+        stream::submit(&stream, work).map(drop)
+    } else {
+        stream::submit_and_wait(&stream, work)
+    }
 }
 
 /// A call that only queues, except that copies with ordinary memory are done with it when they return.
 fn later(call: &Call, copy: Memcpy3d, on: Handle) -> Res {
     let stream = stream::resolve(on, call.per_thread)?;
-    let Some(copy) = copy.prepare()? else { return Ok(()) };
+    let Some(copy) = copy.prepare()? else {
+        return Ok(());
+    };
     let waits = copy.to.pageable();
     let copy = copy.staged();
     let work = Work::Copy(Arc::new(copy));
-    if waits { stream::submit_and_wait(&stream, work) } else { stream::submit(&stream, work).map(drop) }
+    if waits {
+        stream::submit_and_wait(&stream, work)
+    } else {
+        stream::submit(&stream, work).map(drop)
+    }
 }
 
 fn fill(call: &Call, fill: Fill, on: Handle, asynchronous: bool) -> Res {
@@ -399,11 +508,25 @@ fn fill(call: &Call, fill: Fill, on: Handle, asynchronous: bool) -> Res {
 }
 
 fn row(address: u64, value: u32, element: u32, count: usize) -> Fill {
-    Fill { address, pitch: 0, value, element, width: count as u64, height: 1 }
+    Fill {
+        address,
+        pitch: 0,
+        value,
+        element,
+        width: count as u64,
+        height: 1,
+    }
 }
 
 fn rows(address: u64, pitch: usize, value: u32, element: u32, width: usize, height: usize) -> Fill {
-    Fill { address, pitch: pitch as u64, value, element, width: width as u64, height: height as u64 }
+    Fill {
+        address,
+        pitch: pitch as u64,
+        value,
+        element,
+        width: width as u64,
+        height: height as u64,
+    }
 }
 
 type L = Memcpy3d;

@@ -26,7 +26,10 @@ static DEVICES: LazyLock<Vec<Device>> = LazyLock::new(|| {
         None => gpu::GPUS.first(),
         Some(key) => gpu::find(&key).or_else(|| {
             let keys: Vec<_> = gpu::GPUS.iter().map(|gpu| gpu.key).collect();
-            process::say(&format!("softcuda: SOFTCUDA_GPU={key} is not one of {}", keys.join(", ")));
+            process::say(&format!(
+                "softcuda: SOFTCUDA_GPU={key} is not one of {}",
+                keys.join(", ")
+            ));
             None
         }),
     };
@@ -60,7 +63,10 @@ pub fn all() -> &'static [Device] {
 
 /// A device by its ordinal.
 pub fn get(ordinal: i32) -> Res<&'static Device> {
-    usize::try_from(ordinal).ok().and_then(|index| DEVICES.get(index)).ok_or(CuError::INVALID_DEVICE)
+    usize::try_from(ordinal)
+        .ok()
+        .and_then(|index| DEVICES.get(index))
+        .ok_or(CuError::INVALID_DEVICE)
 }
 
 impl Device {
@@ -97,8 +103,16 @@ impl Device {
 
 /// Copies a string with its end into a buffer of the caller's; cut when it is too long.
 pub fn put_text(out: Out<c_char>, len: i32, text: &str) -> Res {
-    let room = usize::try_from(len).ok().filter(|len| *len > 0).ok_or(CuError::INVALID_VALUE)?;
-    let bytes: Vec<c_char> = text.bytes().take(room - 1).chain([0]).map(|byte| byte as c_char).collect();
+    let room = usize::try_from(len)
+        .ok()
+        .filter(|len| *len > 0)
+        .ok_or(CuError::INVALID_VALUE)?;
+    let bytes: Vec<c_char> = text
+        .bytes()
+        .take(room - 1)
+        .chain([0])
+        .map(|byte| byte as c_char)
+        .collect();
     out.fill(&bytes)
 }
 

@@ -74,7 +74,14 @@ fn look_up(symbol: Text, version: i32, flags: u64, per_thread: bool) -> Res<(u64
     })
 }
 
-fn second(symbol: Text, function: Out<u64>, version: i32, flags: u64, status: Out<u32>, per_thread: bool) -> Res {
+fn second(
+    symbol: Text,
+    function: Out<u64>,
+    version: i32,
+    flags: u64,
+    status: Out<u32>,
+    per_thread: bool,
+) -> Res {
     function.required()?;
     let (address, found) = look_up(symbol, version, flags, per_thread)?;
     status.set_if_wanted(found);

@@ -165,46 +165,46 @@ pub fn find(key: &str) -> Option<&'static Gpu> {
 
 /// What all models have in common: `CUdevice_attribute`, value. What is not listed is 0.
 const COMMON: &[(i32, i32)] = &[
-    (1, 1024),           // threads of a block
-    (2, 1024),           // … along x
-    (3, 1024),           // … y
-    (4, 64),             // … z
-    (5, 0x7fff_ffff),    // blocks of a grid along x
-    (6, 65_535),         // … y
-    (7, 65_535),         // … z
-    (8, 49_152),         // shared memory of a block
-    (9, 65_536),         // constant memory
-    (10, 32),            // warp
-    (11, 0x7fff_ffff),   // pitch
-    (12, 65_536),        // registers of a block
-    (14, 512),           // texture alignment
-    (15, 1),             // copies beside kernels
-    (19, 1),             // maps host memory
-    (21, 131_072),       // 1D texture
-    (22, 131_072),       // 2D texture
+    (1, 1024),         // threads of a block
+    (2, 1024),         // … along x
+    (3, 1024),         // … y
+    (4, 64),           // … z
+    (5, 0x7fff_ffff),  // blocks of a grid along x
+    (6, 65_535),       // … y
+    (7, 65_535),       // … z
+    (8, 49_152),       // shared memory of a block
+    (9, 65_536),       // constant memory
+    (10, 32),          // warp
+    (11, 0x7fff_ffff), // pitch
+    (12, 65_536),      // registers of a block
+    (14, 512),         // texture alignment
+    (15, 1),           // copies beside kernels
+    (19, 1),           // maps host memory
+    (21, 131_072),     // 1D texture
+    (22, 131_072),     // 2D texture
     (23, 65_536),
-    (24, 16_384),        // 3D texture
+    (24, 16_384), // 3D texture
     (25, 16_384),
     (26, 16_384),
-    (27, 32_768),        // 2D layered texture
+    (27, 32_768), // 2D layered texture
     (28, 32_768),
     (29, 2048),
-    (30, 512),           // surface alignment
-    (31, 1),             // concurrent kernels
-    (41, 1),             // unified addressing
-    (42, 32_768),        // 1D layered texture
+    (30, 512),    // surface alignment
+    (31, 1),      // concurrent kernels
+    (41, 1),      // unified addressing
+    (42, 32_768), // 1D layered texture
     (43, 2048),
-    (44, 1),             // gather
+    (44, 1), // gather
     (45, 32_768),
     (46, 32_768),
-    (47, 8192),          // 3D texture, other proportions
+    (47, 8192), // 3D texture, other proportions
     (48, 8192),
     (49, 32_768),
-    (51, 32),            // texture pitch alignment
-    (52, 32_768),        // cube maps
+    (51, 32),     // texture pitch alignment
+    (52, 32_768), // cube maps
     (53, 32_768),
     (54, 2046),
-    (55, 32_768),        // surfaces
+    (55, 32_768), // surfaces
     (56, 131_072),
     (57, 65_536),
     (58, 16_384),
@@ -218,38 +218,44 @@ const COMMON: &[(i32, i32)] = &[
     (66, 32_768),
     (67, 32_768),
     (68, 2046),
-    (69, 268_435_456),   // linear 1D texture
-    (70, 131_072),       // linear 2D texture
+    (69, 268_435_456), // linear 1D texture
+    (70, 131_072),     // linear 2D texture
     (71, 65_000),
     (72, 2_097_120),
-    (73, 32_768),        // mipmapped textures
+    (73, 32_768), // mipmapped textures
     (74, 32_768),
     (77, 32_768),
-    (78, 1),             // stream priorities
-    (79, 1),             // L1 for global memory
-    (80, 1),             // L1 for local memory
-    (82, 65_536),        // registers of a multiprocessor
-    (83, 1),             // managed memory
-    (89, 1),             // … beside running kernels
-    (90, 1),             // preemption
-    (91, 1),             // registered host memory at the host's address
-    (92, 1),             // memory operations of streams
+    (78, 1),      // stream priorities
+    (79, 1),      // L1 for global memory
+    (80, 1),      // L1 for local memory
+    (82, 65_536), // registers of a multiprocessor
+    (83, 1),      // managed memory
+    (89, 1),      // … beside running kernels
+    (90, 1),      // preemption
+    (91, 1),      // registered host memory at the host's address
+    (92, 1),      // memory operations of streams
     (93, 1),
     (94, 1),
-    (95, 1),             // cooperative launch
-    (99, 1),             // host memory can be registered
-    (102, 1),            // virtual memory management
-    (111, 1024),         // shared memory of a block that the system takes
-    (115, 1),            // memory pools
-    (122, 1),            // memory operations of 64 bits
+    (95, 1),     // cooperative launch
+    (99, 1),     // host memory can be registered
+    (102, 1),    // virtual memory management
+    (111, 1024), // shared memory of a block that the system takes
+    (115, 1),    // memory pools
+    (122, 1),    // memory operations of 64 bits
     (123, 1),
-    (134, -1),           // host NUMA node: none
+    (134, -1), // host NUMA node: none
 ];
 
 impl Gpu {
     /// An attribute of `cuDeviceGetAttribute`; `None` for numbers that are none.
     pub fn attribute(&self, attribute: i32, ordinal: i32) -> Option<i32> {
-        let since = |major: i32, minor: i32, value: i32| if self.compute >= (major, minor) { value } else { 0 };
+        let since = |major: i32, minor: i32, value: i32| {
+            if self.compute >= (major, minor) {
+                value
+            } else {
+                0
+            }
+        };
         let value = match attribute {
             13 => self.clock,
             16 => self.multiprocessors,
@@ -274,7 +280,10 @@ impl Gpu {
             126 => since(9, 0, 4).max(1),
             127 => since(9, 0, 1),
             139 => self.pci_device.cast_signed(),
-            1..=147 => COMMON.iter().find(|(number, _)| *number == attribute).map_or(0, |(_, value)| *value),
+            1..=147 => COMMON
+                .iter()
+                .find(|(number, _)| *number == attribute)
+                .map_or(0, |(_, value)| *value),
             _ => return None,
         };
         Some(value)

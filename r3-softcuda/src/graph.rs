@@ -121,7 +121,12 @@ fn kind_of(work: &Work) -> u32 {
 
 impl NodeWork {
     fn of(work: Work) -> Self {
-        Self { kind: kind_of(&work), work, child: None, memory: None }
+        Self {
+            kind: kind_of(&work),
+            work,
+            child: None,
+            memory: None,
+        }
     }
 }
 
@@ -147,7 +152,11 @@ impl Node {
 
 impl Graph {
     pub fn create() -> Arc<Self> {
-        handle::create(|handle| Self { handle, nodes: Mutex::default(), objects: Mutex::default() })
+        handle::create(|handle| Self {
+            handle,
+            nodes: Mutex::default(),
+            objects: Mutex::default(),
+        })
     }
 
     /// Adds a node.
@@ -189,7 +198,11 @@ impl Graph {
             became.insert(node.handle, made);
         }
         for node in self.nodes() {
-            let before = node.dependencies().iter().filter_map(|node| became.get(&node.handle).cloned()).collect();
+            let before = node
+                .dependencies()
+                .iter()
+                .filter_map(|node| became.get(&node.handle).cloned())
+                .collect();
             if let Some(made) = became.get(&node.handle) {
                 *lock(&made.before) = before;
             }
@@ -211,11 +224,14 @@ impl Graph {
             }
         }
         let is_free = |node: &&Arc<Node>| missing.get(&node.handle) == Some(&0);
-        let mut ready: std::collections::VecDeque<Arc<Node>> = nodes.iter().filter(is_free).cloned().collect();
+        let mut ready: std::collections::VecDeque<Arc<Node>> =
+            nodes.iter().filter(is_free).cloned().collect();
         let mut plan = Plan::default();
         while let Some(node) = ready.pop_front() {
             for index in after.get(&node.handle).into_iter().flatten() {
-                let Some(next) = nodes.get(*index) else { continue };
+                let Some(next) = nodes.get(*index) else {
+                    continue;
+                };
                 if let Some(left) = missing.get_mut(&next.handle) {
                     *left -= 1;
                     if *left == 0 {
@@ -228,7 +244,12 @@ impl Graph {
                 Some(child) => Work::Graph(Arc::new(child.plan()?)),
                 None => own.work,
             };
-            plan.steps.push(Step { node: node.handle, kind: own.kind, work, enabled: true });
+            plan.steps.push(Step {
+                node: node.handle,
+                kind: own.kind,
+                work,
+                enabled: true,
+            });
         }
         if plan.steps.len() != nodes.len() {
             return Err(CuError::INVALID_VALUE);
@@ -240,7 +261,10 @@ impl Graph {
 impl Plan {
     /// Runs everything in order.
     pub fn run(&self, context: &Arc<Context>) -> Res {
-        self.steps.iter().filter(|step| step.enabled).try_for_each(|step| step.work.run(context))
+        self.steps
+            .iter()
+            .filter(|step| step.enabled)
+            .try_for_each(|step| step.work.run(context))
     }
 
     fn events(&self) -> Vec<Arc<Event>> {
@@ -268,7 +292,11 @@ impl Exec {
         let mut plan = lock(&self.plan);
         // A launch that is queued keeps the plan that it was launched with.
         let mut changed = Plan::clone(&plan);
-        let step = changed.steps.iter_mut().find(|step| step.node == node).ok_or(CuError::INVALID_VALUE)?;
+        let step = changed
+            .steps
+            .iter_mut()
+            .find(|step| step.node == node)
+            .ok_or(CuError::INVALID_VALUE)?;
         let result = change(step)?;
         *plan = Arc::new(changed);
         Ok(result)
@@ -277,7 +305,10 @@ impl Exec {
 
 /// Nodes of a list.
 pub fn nodes_of(list: In<Handle>, count: usize) -> Res<Vec<Arc<Node>>> {
-    list.list(count)?.into_iter().map(handle::get::<Node>).collect()
+    list.list(count)?
+        .into_iter()
+        .map(handle::get::<Node>)
+        .collect()
 }
 
 fn add(out: Out<Handle>, graph: Handle, list: In<Handle>, count: usize, work: NodeWork) -> Res {
@@ -318,23 +349,54 @@ pub struct KernelParams1 {
 
 impl KernelParams1 {
     fn wide(self) -> KernelParams {
-        let Self { function, grid, block, shared, params, extra } = self;
-        KernelParams { function, grid, block, shared, params, extra, kernel: 0, context: 0 }
+        let Self {
+            function,
+            grid,
+            block,
+            shared,
+            params,
+            extra,
+        } = self;
+        KernelParams {
+            function,
+            grid,
+            block,
+            shared,
+            params,
+            extra,
+            kernel: 0,
+            context: 0,
+        }
     }
 }
 
 impl KernelParams {
     fn work(&self, before: Option<Shape>) -> Res<Work> {
-        let asked = if self.function != 0 { self.function } else { self.kernel };
-        let context = if self.context != 0 { handle::get(self.context)? } else { context::current()? };
-        let shape = Shape { grid: self.grid, block: self.block, shared: self.shared, ..before.unwrap_or_default() };
+        let asked = if self.function != 0 {
+            self.function
+        } else {
+            self.kernel
+        };
+        let context = if self.context != 0 {
+            handle::get(self.context)?
+        } else {
+            context::current()?
+        };
+        let shape = Shape {
+            grid: self.grid,
+            block: self.block,
+            shared: self.shared,
+            ..before.unwrap_or_default()
+        };
         let (params, extra) = (In::new(self.params), In::new(self.extra));
         let context = match crate::function::resolve(asked) {
             // A function knows its context.
             Ok(function) if self.context == 0 => function.module()?.context()?,
             _ => context,
         };
-        Ok(Work::Kernel(Arc::new(Launch::new(&context, asked, shape, params, extra)?)))
+        Ok(Work::Kernel(Arc::new(Launch::new(
+            &context, asked, shape, params, extra,
+        )?)))
     }
 
     fn of(launch: &Launch) -> Self {
@@ -366,8 +428,22 @@ pub struct MemsetParams {
 
 impl MemsetParams {
     fn work(self) -> Res<Work> {
-        let Self { address, pitch, value, element, width, height } = self;
-        let fill = Fill { address, pitch, value, element, width, height };
+        let Self {
+            address,
+            pitch,
+            value,
+            element,
+            width,
+            height,
+        } = self;
+        let fill = Fill {
+            address,
+            pitch,
+            value,
+            element,
+            width,
+            height,
+        };
         fill.check()?;
         Ok(Work::Fill(fill))
     }
@@ -386,16 +462,34 @@ impl HostParams {
         if self.function.is_none() {
             return Err(CuError::INVALID_VALUE);
         }
-        Ok(Work::Host(HostFn { function: self.function, data: self.data }))
+        Ok(Work::Host(HostFn {
+            function: self.function,
+            data: self.data,
+        }))
     }
 }
 
 fn copy_work(copy: Memcpy3d) -> Res<Work> {
-    Ok(copy.prepare()?.map_or(Work::Nothing, |copy| Work::Copy(Arc::new(copy))))
+    Ok(copy
+        .prepare()?
+        .map_or(Work::Nothing, |copy| Work::Copy(Arc::new(copy))))
 }
 
 fn copy_node(copy: Memcpy3d) -> Res<NodeWork> {
-    Ok(NodeWork { kind: MEMCPY, ..NodeWork::of(copy_work(copy)?) })
+    Ok(NodeWork {
+        kind: MEMCPY,
+        ..NodeWork::of(copy_work(copy)?)
+    })
+}
+
+/// `CUDA_MEMCPY_NODE_PARAMS`
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct CopyParams {
+    flags: u32,
+    reserved: u32,
+    context: Handle,
+    copy: Memcpy3d,
 }
 
 /// `CUDA_MEM_ALLOC_NODE_PARAMS`
@@ -415,7 +509,11 @@ impl AllocParams {
         let device = self.pool.device()?;
         let context = context::top()?.map_or(0, |context| context.handle);
         self.address = pool::new_in(&*pool::current(device.ordinal)?, self.len, context)?;
-        Ok(NodeWork { kind: ALLOC, memory: Some((self.address, self.len)), ..NodeWork::of(Work::Nothing) })
+        Ok(NodeWork {
+            kind: ALLOC,
+            memory: Some((self.address, self.len)),
+            ..NodeWork::of(Work::Nothing)
+        })
     }
 }
 
@@ -439,11 +537,7 @@ impl NodeParams {
     fn node(&mut self) -> Res<NodeWork> {
         Ok(match self.kind {
             KERNEL => NodeWork::of(self.member::<KernelParams>()?.work(None)?),
-            MEMCPY => {
-                // Flags, a reserved word and the context come first.
-                let (_, copy) = self.member::<([u64; 2], Memcpy3d)>()?;
-                copy_node(copy)?
-            }
+            MEMCPY => copy_node(self.member::<CopyParams>()?.copy)?,
             MEMSET => NodeWork::of(self.member::<MemsetParams>()?.work()?),
             HOST => NodeWork::of(self.member::<HostParams>()?.work()?),
             GRAPH => child_of(self.member::<Handle>()?)?,
@@ -464,13 +558,23 @@ impl NodeParams {
 
 fn child_of(graph: Handle) -> Res<NodeWork> {
     let (child, _) = handle::get::<Graph>(graph)?.copy();
-    Ok(NodeWork { kind: GRAPH, child: Some(child), ..NodeWork::of(Work::Nothing) })
+    Ok(NodeWork {
+        kind: GRAPH,
+        child: Some(child),
+        ..NodeWork::of(Work::Nothing)
+    })
 }
 
 /// A graph's memory is given back with its node's destruction here, so that it can be launched again.
 fn free_node(address: u64) -> Res<NodeWork> {
-    space::find(address).filter(|found| found.base == address).ok_or(CuError::INVALID_VALUE)?;
-    Ok(NodeWork { kind: FREE, memory: Some((address, 0)), ..NodeWork::of(Work::Nothing) })
+    space::find(address)
+        .filter(|found| found.base == address)
+        .ok_or(CuError::INVALID_VALUE)?;
+    Ok(NodeWork {
+        kind: FREE,
+        memory: Some((address, 0)),
+        ..NodeWork::of(Work::Nothing)
+    })
 }
 
 fn instantiate(out: Out<Handle>, graph: Handle, flags: u64) -> Res {
@@ -478,7 +582,12 @@ fn instantiate(out: Out<Handle>, graph: Handle, flags: u64) -> Res {
     let graph = handle::get::<Graph>(graph)?;
     let plan = graph.plan()?;
     let objects = lock(&graph.objects).clone();
-    let exec = handle::create(|handle| Exec { handle, flags, plan: Mutex::new(Arc::new(plan)), _objects: objects });
+    let exec = handle::create(|handle| Exec {
+        handle,
+        flags,
+        plan: Mutex::new(Arc::new(plan)),
+        _objects: objects,
+    });
     out.set(exec.handle)
 }
 
@@ -492,14 +601,20 @@ fn put_list<T: Copy + Default>(out: Out<T>, count: Out<usize>, list: &[T]) -> Re
     let mut padded = list[..list.len().min(room)].to_vec();
     padded.resize(room, T::default());
     out.fill(&padded)?;
-    if room > list.len() { count.set(list.len()) } else { Ok(()) }
+    if room > list.len() {
+        count.set(list.len())
+    } else {
+        Ok(())
+    }
 }
 
 fn edges_of(graph: Handle) -> Res<Vec<(Handle, Handle)>> {
     let graph = handle::get::<Graph>(graph)?;
     let edges = graph.nodes().into_iter().flat_map(|node| {
         let before = node.dependencies();
-        before.into_iter().map(move |other| (other.handle, node.handle))
+        before
+            .into_iter()
+            .map(move |other| (other.handle, node.handle))
     });
     Ok(edges.collect())
 }
@@ -517,12 +632,26 @@ fn put_edges(graph: Handle, from: Out<Handle>, to: Out<Handle>, count: Out<usize
 fn dependents(node: Handle) -> Res<Vec<Handle>> {
     let node = handle::get::<Node>(node)?;
     let graph = handle::get::<Graph>(node.graph)?;
-    let waits = |other: &Arc<Node>| other.dependencies().iter().any(|before| before.handle == node.handle);
-    Ok(graph.nodes().iter().filter(|other| waits(other)).map(|other| other.handle).collect())
+    let waits = |other: &Arc<Node>| {
+        other
+            .dependencies()
+            .iter()
+            .any(|before| before.handle == node.handle)
+    };
+    Ok(graph
+        .nodes()
+        .iter()
+        .filter(|other| waits(other))
+        .map(|other| other.handle)
+        .collect())
 }
 
 fn dependencies(node: Handle) -> Res<Vec<Handle>> {
-    Ok(handle::get::<Node>(node)?.dependencies().iter().map(|node| node.handle).collect())
+    Ok(handle::get::<Node>(node)?
+        .dependencies()
+        .iter()
+        .map(|node| node.handle)
+        .collect())
 }
 
 fn change_edges(graph: Handle, from: In<Handle>, to: In<Handle>, count: usize, add: bool) -> Res {

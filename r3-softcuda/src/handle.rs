@@ -83,19 +83,31 @@ pub fn put<T: Handled>(handle: Handle, object: &Arc<T>) {
 
 /// What a handle stands for.
 pub fn any(handle: Handle) -> Option<Object> {
-    OBJECTS.read().unwrap_or_else(PoisonError::into_inner).get(&handle).cloned()
+    OBJECTS
+        .read()
+        .unwrap_or_else(PoisonError::into_inner)
+        .get(&handle)
+        .cloned()
 }
 
 /// What a handle stands for, of this kind.
 pub fn get<T: Handled>(handle: Handle) -> Res<Arc<T>> {
     let objects = OBJECTS.read().unwrap_or_else(PoisonError::into_inner);
-    objects.get(&handle).and_then(T::of).cloned().ok_or(T::UNKNOWN)
+    objects
+        .get(&handle)
+        .and_then(T::of)
+        .cloned()
+        .ok_or(T::UNKNOWN)
 }
 
 /// Makes a handle invalid.
 pub fn remove<T: Handled>(handle: Handle) -> Res<Arc<T>> {
     let mut objects = OBJECTS.write().unwrap_or_else(PoisonError::into_inner);
-    let object = objects.get(&handle).and_then(T::of).cloned().ok_or(T::UNKNOWN)?;
+    let object = objects
+        .get(&handle)
+        .and_then(T::of)
+        .cloned()
+        .ok_or(T::UNKNOWN)?;
     objects.remove(&handle);
     Ok(object)
 }

@@ -77,13 +77,19 @@ fn params(function: &Function, params: In<u64>, extra: In<u64>) -> Res<Vec<u8>> 
             let pointer = In::new(params.pointer().wrapping_add(index)).get()?;
             let value = In::new(pointer as *const u8).list(*size as usize)?;
             let start = *offset as usize;
-            let place = bytes.get_mut(start..start + value.len()).ok_or(CuError::INVALID_VALUE)?;
+            let place = bytes
+                .get_mut(start..start + value.len())
+                .ok_or(CuError::INVALID_VALUE)?;
             place.copy_from_slice(&value);
         }
         return Ok(bytes);
     }
     if extra.is_null() {
-        return if info.params.is_empty() { Ok(bytes) } else { Err(CuError::INVALID_VALUE) };
+        return if info.params.is_empty() {
+            Ok(bytes)
+        } else {
+            Err(CuError::INVALID_VALUE)
+        };
     }
     let (mut buffer, mut size) = (0, 0);
     for index in 0.. {
@@ -104,7 +110,13 @@ fn params(function: &Function, params: In<u64>, extra: In<u64>) -> Res<Vec<u8>> 
 
 impl Launch {
     /// Checks a launch and takes its parameters.
-    pub fn new(context: &Arc<Context>, asked: Handle, shape: Shape, list: In<u64>, extra: In<u64>) -> Res<Self> {
+    pub fn new(
+        context: &Arc<Context>,
+        asked: Handle,
+        shape: Shape,
+        list: In<u64>,
+        extra: In<u64>,
+    ) -> Res<Self> {
         let function = function::resolve(asked)?;
         if !list.is_null() && !extra.is_null() {
             return Err(CuError::INVALID_VALUE);
@@ -114,15 +126,31 @@ impl Launch {
     }
 
     /// The same with a parameter buffer.
-    pub fn with_params(context: &Arc<Context>, function: Arc<Function>, shape: Shape, params: Vec<u8>) -> Res<Self> {
+    pub fn with_params(
+        context: &Arc<Context>,
+        function: Arc<Function>,
+        shape: Shape,
+        params: Vec<u8>,
+    ) -> Res<Self> {
         let module = function.module()?;
         if !Arc::ptr_eq(&module.context()?, context) {
             return Err(CuError::INVALID_HANDLE);
         }
         let shape = shape.checked(&function, context)?;
         let start = params.as_ptr() as u64;
-        let pointers = function.info.params.iter().map(|(offset, ..)| start + u64::from(*offset)).collect();
-        Ok(Self { function, module, shape, params, pointers })
+        let pointers = function
+            .info
+            .params
+            .iter()
+            .map(|(offset, ..)| start + u64::from(*offset))
+            .collect();
+        Ok(Self {
+            function,
+            module,
+            shape,
+            params,
+            pointers,
+        })
     }
 
     /// Runs it to its end.
@@ -144,7 +172,12 @@ impl Launch {
             print: &|bytes| context.print(bytes),
             cancel: Some(&CANCELLED),
         };
-        match self.module.program.launch(self.function.id, &config, &context.device.memory, &options) {
+        match self.module.program.launch(
+            self.function.id,
+            &config,
+            &context.device.memory,
+            &options,
+        ) {
             Ok(_) => Ok(()),
             // The process is about to end.
             Err(fault) if matches!(fault.kind, FaultKind::Cancelled) => Ok(()),
@@ -165,22 +198,39 @@ impl Shape {
         let limits = [0x7fff_ffff, 65_535, 65_535];
         let block_limits = [1024, 1024, 64];
         let within = |value: &[u32; 3], limits: [u32; 3]| {
-            value.iter().zip(limits).all(|(value, limit)| (1..=limit).contains(value))
+            value
+                .iter()
+                .zip(limits)
+                .all(|(value, limit)| (1..=limit).contains(value))
         };
         let threads: u64 = self.block.iter().map(|n| u64::from(*n)).product();
         if !within(&self.grid, limits) || !within(&self.block, block_limits) || threads > 1024 {
             return Err(CuError::INVALID_VALUE);
         }
-        if threads > u64::from(info.max_threads) || info.required_block.is_some_and(|block| block != self.block) {
+        if threads > u64::from(info.max_threads)
+            || info.required_block.is_some_and(|block| block != self.block)
+        {
             return Err(CuError::INVALID_VALUE);
         }
         if i64::from(self.shared) > i64::from(settings.max_dynamic_shared) {
             return Err(CuError::INVALID_VALUE);
         }
-        let cluster: u64 = self.cluster.iter().map(|n| u64::from((*n).max(1))).product();
+        let cluster: u64 = self
+            .cluster
+            .iter()
+            .map(|n| u64::from((*n).max(1)))
+            .product();
         if cluster > 1 || self.cluster.iter().any(|n| *n != 0) {
-            let divides = self.grid.iter().zip(self.cluster).all(|(grid, cluster)| grid.is_multiple_of(cluster.max(1)));
-            let most = if settings.non_portable_cluster != 0 { 16 } else { 8 };
+            let divides = self
+                .grid
+                .iter()
+                .zip(self.cluster)
+                .all(|(grid, cluster)| grid.is_multiple_of(cluster.max(1)));
+            let most = if settings.non_portable_cluster != 0 {
+                16
+            } else {
+                8
+            };
             if gpu.compute.0 < 9 || !divides || cluster > most {
                 return Err(CuError::INVALID_CLUSTER_SIZE);
             }
@@ -203,7 +253,14 @@ impl Shape {
     }
 }
 
-fn submit(call: &Call, asked: Handle, shape: Shape, on: Handle, list: In<u64>, extra: In<u64>) -> Res {
+fn submit(
+    call: &Call,
+    asked: Handle,
+    shape: Shape,
+    on: Handle,
+    list: In<u64>,
+    extra: In<u64>,
+) -> Res {
     let stream = stream::resolve(on, call.per_thread)?;
     let launch = Launch::new(&stream.context()?, asked, shape, list, extra)?;
     stream::submit(&stream, Work::Kernel(Arc::new(launch))).map(drop)
@@ -224,7 +281,7 @@ pub struct Config {
 /// `CUlaunchAttribute`
 #[repr(C)]
 #[derive(Clone, Copy)]
-struct Attribute {
+pub struct Attribute {
     id: u32,
     padding: u32,
     value: [u32; 16],
@@ -233,8 +290,13 @@ struct Attribute {
 impl Config {
     /// The shape; attributes without a meaning here are accepted.
     pub fn shape(&self) -> Res<Shape> {
-        let mut shape =
-            Shape { grid: self.grid, block: self.block, shared: self.shared, cluster: [0; 3], cooperative: false };
+        let mut shape = Shape {
+            grid: self.grid,
+            block: self.block,
+            shared: self.shared,
+            cluster: [0; 3],
+            cooperative: false,
+        };
         for attribute in In::new(self.attributes).list(self.count as usize)? {
             match attribute.id {
                 2 => shape.cooperative = attribute.value[0] != 0,
@@ -255,9 +317,14 @@ impl Config {
     fn events(&self) -> Res<Vec<Handle>> {
         let attributes = In::new(self.attributes).list(self.count as usize)?;
         let event = |attribute: Attribute| {
-            matches!(attribute.id, 7 | 12).then(|| u64::from(attribute.value[0]) | u64::from(attribute.value[1]) << 32)
+            matches!(attribute.id, 7 | 12)
+                .then(|| u64::from(attribute.value[0]) | u64::from(attribute.value[1]) << 32)
         };
-        Ok(attributes.into_iter().filter_map(event).filter(|event| *event != 0).collect())
+        Ok(attributes
+            .into_iter()
+            .filter_map(event)
+            .filter(|event| *event != 0)
+            .collect())
     }
 }
 
@@ -297,7 +364,10 @@ fn legacy(call: &Call, function: Handle, width: i32, height: i32, on: Handle) ->
 fn put_param(function: Handle, offset: i32, bytes: &[u8]) -> Res {
     let function = function::resolve(function)?;
     let start = usize::try_from(offset).map_err(|_| CuError::INVALID_VALUE)?;
-    let end = start.checked_add(bytes.len()).filter(|end| *end <= 32_764).ok_or(CuError::INVALID_VALUE)?;
+    let end = start
+        .checked_add(bytes.len())
+        .filter(|end| *end <= 32_764)
+        .ok_or(CuError::INVALID_VALUE)?;
     let mut legacy = lock(&function.legacy);
     if legacy.params.len() < end {
         legacy.params.resize(end, 0);
@@ -398,4 +468,3 @@ api! {
         put_param(function, offset, &bytes.list(len as usize)?)
     }
 }
-

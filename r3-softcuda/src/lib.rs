@@ -1,4 +1,6 @@
 //! A stand-in `libcuda.so.1` that runs PTX kernels on the CPU.
+#[cfg(test)]
+mod abi;
 mod api;
 mod array;
 mod capture;

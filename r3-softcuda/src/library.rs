@@ -44,7 +44,12 @@ impl Library {
     }
 
     fn of(code: Code) -> Arc<Self> {
-        handle::create(|handle| Self { handle, code, modules: Mutex::default(), kernels: Mutex::default() })
+        handle::create(|handle| Self {
+            handle,
+            code,
+            modules: Mutex::default(),
+            kernels: Mutex::default(),
+        })
     }
 
     /// The library in a context.
@@ -110,7 +115,8 @@ impl Kernel {
 
     /// Gives what was set to its function in a module.
     fn pass_on(&self, module: &Module) {
-        let (Ok(context), Ok(function)) = (module.context(), module.function(&self.info.name)) else {
+        let (Ok(context), Ok(function)) = (module.context(), module.function(&self.info.name))
+        else {
             return;
         };
         if let Ok(settings) = self.settings(context.device.ordinal) {

@@ -42,7 +42,10 @@ impl Link {
         let refuse = |error, message| self.finish(Err(Refused { error, message }));
         let texts = match kind {
             PTX => {
-                let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+                let end = bytes
+                    .iter()
+                    .position(|byte| *byte == 0)
+                    .unwrap_or(bytes.len());
                 vec![String::from_utf8_lossy(&bytes[..end]).into_owned()]
             }
             FATBIN | OBJECT => match code::texts(bytes, self.gpu) {
@@ -51,18 +54,34 @@ impl Link {
             },
             // Libraries of the toolkit hold machine code only; what of them a program needs shows when it is loaded.
             LIBRARY => {
-                once(name, &format!("softcuda: {name} is not linked: libraries hold machine code, and PTX is needed"));
+                once(
+                    name,
+                    &format!(
+                        "softcuda: {name} is not linked: libraries hold machine code, and PTX is needed"
+                    ),
+                );
                 Vec::new()
             }
             CUBIN => {
-                return refuse(CuError::NO_BINARY_FOR_GPU, format!("{name} is machine code; give PTX to the linker"));
+                return refuse(
+                    CuError::NO_BINARY_FOR_GPU,
+                    format!("{name} is machine code; give PTX to the linker"),
+                );
             }
-            _ => return refuse(CuError::INVALID_VALUE, format!("{name}: input of kind {kind} cannot be linked")),
+            _ => {
+                return refuse(
+                    CuError::INVALID_VALUE,
+                    format!("{name}: input of kind {kind} cannot be linked"),
+                );
+            }
         };
         for text in &texts {
             // Errors show now, with the input's name.
             if let Err(errors) = r3_ptx::parse(text) {
-                return refuse(CuError::INVALID_PTX, format!("{name}:\n{}", errors.render(text)));
+                return refuse(
+                    CuError::INVALID_PTX,
+                    format!("{name}:\n{}", errors.render(text)),
+                );
             }
         }
         lock(&self.texts).extend(texts);
@@ -76,7 +95,12 @@ impl Link {
     fn complete(&self) -> Result<Arc<[u8]>, Refused> {
         let texts = lock(&self.texts).clone();
         let text = match &texts[..] {
-            [] => return Err(Refused { error: CuError::INVALID_VALUE, message: "nothing was given to the linker".into() }),
+            [] => {
+                return Err(Refused {
+                    error: CuError::INVALID_VALUE,
+                    message: "nothing was given to the linker".into(),
+                });
+            }
             [text] => text.clone(),
             several => merge(several)?,
         };
@@ -90,7 +114,10 @@ impl Link {
 /// Makes one module of several. Names that are private to each are kept apart; what one declares and another defines is
 /// declared once, in front; places in source files are dropped, because each module counts its files for itself.
 fn merge(texts: &[String]) -> Result<String, Refused> {
-    let invalid = |message: String| Refused { error: CuError::INVALID_PTX, message };
+    let invalid = |message: String| Refused {
+        error: CuError::INVALID_PTX,
+        message,
+    };
     let parse = |text: &String| r3_ptx::parse(text).map_err(|errors| invalid(errors.render(text)));
     let mut modules = texts.iter().map(parse).collect::<Result<Vec<_>, _>>()?;
     let mut known = BTreeSet::new();
@@ -101,24 +128,53 @@ fn merge(texts: &[String]) -> Result<String, Refused> {
     for module in &modules {
         let mut own = BTreeSet::new();
         for item in &module.items {
-            let Some(Symbol { name, linkage, declared: false, .. }) = symbol(module, item) else { continue };
+            let Some(Symbol {
+                name,
+                linkage,
+                declared: false,
+                ..
+            }) = symbol(module, item)
+            else {
+                continue;
+            };
             let merges = matches!(linkage, Linkage::Weak | Linkage::Common);
-            if own.insert(name.clone()) && defined.insert(name.clone(), linkage).is_some() && !merges {
-                return Err(invalid(format!("{name} is defined in two of the modules that are linked")));
+            if own.insert(name.clone())
+                && defined.insert(name.clone(), linkage).is_some()
+                && !merges
+            {
+                return Err(invalid(format!(
+                    "{name} is defined in two of the modules that are linked"
+                )));
             }
         }
     }
-    let version = modules.iter().map(|module| module.version).max().unwrap_or_default();
-    let target = modules.iter().map(|module| &module.target).max_by_key(|target| number_of(target)).cloned();
+    let version = modules
+        .iter()
+        .map(|module| module.version)
+        .max()
+        .unwrap_or_default();
+    let target = modules
+        .iter()
+        .map(|module| &module.target)
+        .max_by_key(|target| number_of(target))
+        .cloned();
     // Declarations, then variables, then functions: nothing is used before it is known.
     let mut text = String::new();
     let mut written = BTreeSet::new();
     for phase in [Phase::Declaration, Phase::Variable, Phase::Function] {
         for module in &modules {
             let part = part(module, phase, &defined, &mut written);
-            let part = Module { version, target: target.clone().unwrap_or_default(), ..part };
+            let part = Module {
+                version,
+                target: target.clone().unwrap_or_default(),
+                ..part
+            };
             let whole = part.to_string();
-            text.push_str(if text.is_empty() { &whole } else { body(&whole) });
+            text.push_str(if text.is_empty() {
+                &whole
+            } else {
+                body(&whole)
+            });
             text.push('\n');
         }
     }
@@ -133,8 +189,16 @@ enum Phase {
 }
 
 /// The items of a phase that were not written yet.
-fn part(module: &Module, phase: Phase, defined: &BTreeMap<String, Linkage>, written: &mut BTreeSet<(String, bool)>) -> Module {
-    let mut part = Module { items: Vec::new(), ..module.clone() };
+fn part(
+    module: &Module,
+    phase: Phase,
+    defined: &BTreeMap<String, Linkage>,
+    written: &mut BTreeSet<(String, bool)>,
+) -> Module {
+    let mut part = Module {
+        items: Vec::new(),
+        ..module.clone()
+    };
     for item in &module.items {
         let Some(own) = symbol(module, item) else {
             if phase == Phase::Function && matches!(item, Item::Alias { .. }) {
@@ -154,11 +218,14 @@ fn part(module: &Module, phase: Phase, defined: &BTreeMap<String, Linkage>, writ
         }
         let mut item = item.clone();
         if let Item::Function(function) = &mut item {
-            if own.declared && let Some(linkage) = defined.get(&own.name) {
+            if own.declared
+                && let Some(linkage) = defined.get(&own.name)
+            {
                 function.linkage = *linkage;
             }
             if let Some(body) = &mut function.body {
-                body.statements.retain(|statement| !matches!(statement, Statement::Loc(..)));
+                body.statements
+                    .retain(|statement| !matches!(statement, Statement::Loc(..)));
             }
         }
         part.items.push(item);
@@ -168,8 +235,12 @@ fn part(module: &Module, phase: Phase, defined: &BTreeMap<String, Linkage>, writ
 
 /// Renames what is private in a module and known in one before it.
 fn keep_apart(module: &mut Module, number: usize, known: &mut BTreeSet<String>) {
-    let own: BTreeMap<String, bool> =
-        module.items.iter().filter_map(|item| symbol(module, item)).map(|own| (own.name, own.private)).collect();
+    let own: BTreeMap<String, bool> = module
+        .items
+        .iter()
+        .filter_map(|item| symbol(module, item))
+        .map(|own| (own.name, own.private))
+        .collect();
     for (name, private) in own {
         if known.insert(name.clone()) || !private {
             continue;
@@ -184,7 +255,9 @@ fn keep_apart(module: &mut Module, number: usize, known: &mut BTreeSet<String>) 
 
 /// `sm_90a` → 90
 fn number_of(target: &[String]) -> u32 {
-    let digits = target.first().map(|sm| sm.chars().filter(char::is_ascii_digit).collect::<String>());
+    let digits = target
+        .first()
+        .map(|sm| sm.chars().filter(char::is_ascii_digit).collect::<String>());
     digits.and_then(|digits| digits.parse().ok()).unwrap_or(0)
 }
 
@@ -193,7 +266,9 @@ fn body(text: &str) -> &str {
     let mut rest = text;
     while let Some((line, after)) = rest.split_once('\n') {
         let line = line.trim_start();
-        let header = [".version", ".target", ".address_size"].iter().any(|word| line.starts_with(word));
+        let header = [".version", ".target", ".address_size"]
+            .iter()
+            .any(|word| line.starts_with(word));
         if !header && !line.is_empty() && !line.starts_with("//") {
             break;
         }
@@ -214,19 +289,41 @@ struct Symbol {
 
 fn symbol(module: &Module, item: &Item) -> Option<Symbol> {
     let (name, linkage, declared, entry) = match item {
-        Item::Variable(variable) => (variable.name, variable.linkage, variable.linkage == Linkage::Extern, false),
-        Item::Function(Function { name, linkage, body, entry, .. }) => (*name, *linkage, body.is_none(), *entry),
+        Item::Variable(variable) => (
+            variable.name,
+            variable.linkage,
+            variable.linkage == Linkage::Extern,
+            false,
+        ),
+        Item::Function(Function {
+            name,
+            linkage,
+            body,
+            entry,
+            ..
+        }) => (*name, *linkage, body.is_none(), *entry),
         _ => return None,
     };
     let private = linkage == Linkage::Internal && !declared && !entry;
-    Some(Symbol { name: module.name(name).to_owned(), linkage, private, declared })
+    Some(Symbol {
+        name: module.name(name).to_owned(),
+        linkage,
+        private,
+        declared,
+    })
 }
 
 fn create(count: u32, options: In<u32>, values: Out<u64>, state: Out<Handle>) -> Res {
     state.required()?;
     let gpu = context::current()?.device.gpu;
     let jit = Mutex::new(Jit::new(options, values, count)?);
-    let link = handle::create(|handle| Link { handle, gpu, jit, texts: Mutex::default(), image: Mutex::default() });
+    let link = handle::create(|handle| Link {
+        handle,
+        gpu,
+        jit,
+        texts: Mutex::default(),
+        image: Mutex::default(),
+    });
     state.set(link.handle)
 }
 

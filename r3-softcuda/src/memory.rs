@@ -1,7 +1,5 @@
 //! Memory of the older families: device, pinned, registered and managed; what pointers are; advice.
 
-
-
 use crate::api::{In, Out, api};
 use crate::capture;
 use crate::context;
@@ -18,7 +16,14 @@ const DEVICE: u32 = 2;
 fn new(kind: Kind, len: usize, flags: u32) -> Res<u64> {
     capture::refuse_unsafe()?;
     let context = context::current()?;
-    let request = Request { kind, len: len as u64, device: context.device, context: context.handle, flags, owner: 0 };
+    let request = Request {
+        kind,
+        len: len as u64,
+        device: context.device,
+        context: context.handle,
+        flags,
+        owner: 0,
+    };
     space::allocate(request, &[])
 }
 
@@ -27,7 +32,8 @@ fn free(address: u64, kinds: &[Kind]) -> Res {
         return Ok(());
     }
     capture::refuse_unsafe()?;
-    let found = space::find(address).filter(|found| found.base == address && kinds.contains(&found.kind));
+    let found =
+        space::find(address).filter(|found| found.base == address && kinds.contains(&found.kind));
     let found = found.ok_or(CuError::INVALID_VALUE)?;
     // Work that is queued may use it.
     if let Ok(context) = handle::get::<context::Context>(found.context) {
@@ -237,8 +243,14 @@ api! {
 /// Advice needs managed memory; it has no effect here.
 fn advise(address: u64, len: usize) -> Res {
     context::current()?;
-    let found = space::find(address).filter(|found| found.kind == Kind::Managed).ok_or(CuError::INVALID_VALUE)?;
-    if address + len as u64 > found.end() { Err(CuError::INVALID_VALUE) } else { Ok(()) }
+    let found = space::find(address)
+        .filter(|found| found.kind == Kind::Managed)
+        .ok_or(CuError::INVALID_VALUE)?;
+    if address + len as u64 > found.end() {
+        Err(CuError::INVALID_VALUE)
+    } else {
+        Ok(())
+    }
 }
 
 /// Read-mostly, preferred location, accessed by, last prefetch: nothing is ever set.
@@ -293,7 +305,11 @@ fn attribute_of(found: &Allocation, pointer: u64, attribute: u32) -> Res<Value> 
             Kind::Pool | Kind::Mapped => return Err(CuError::INVALID_VALUE),
             _ => Value::Long(found.context),
         },
-        2 => Value::Word(if matches!(found.kind, Kind::Host | Kind::Registered) { HOST } else { DEVICE }),
+        2 => Value::Word(if matches!(found.kind, Kind::Host | Kind::Registered) {
+            HOST
+        } else {
+            DEVICE
+        }),
         3 => Value::Long(pointer),
         4 if host => Value::Long(pointer),
         4 => return Err(CuError::INVALID_VALUE),
@@ -312,7 +328,11 @@ fn attribute_of(found: &Allocation, pointer: u64, attribute: u32) -> Res<Value> 
             let device = context::current()?.device.ordinal;
             Value::Word(if found.visible_to(device) { 3 } else { 0 })
         }
-        17 => Value::Long(if found.kind == Kind::Pool { found.owner } else { 0 }),
+        17 => Value::Long(if found.kind == Kind::Pool {
+            found.owner
+        } else {
+            0
+        }),
         21 => Value::Byte(false),
         _ => return Err(CuError::INVALID_VALUE),
     })

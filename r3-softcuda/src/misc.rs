@@ -13,7 +13,10 @@ use crate::process::lock;
 static COREDUMP: Mutex<BTreeMap<u32, Vec<u8>>> = Mutex::new(BTreeMap::new());
 
 fn get_coredump(attribute: u32, value: Out<u8>, size: Out<usize>) -> error::Res {
-    let kept = lock(&COREDUMP).get(&attribute).cloned().unwrap_or_else(|| vec![0; 4]);
+    let kept = lock(&COREDUMP)
+        .get(&attribute)
+        .cloned()
+        .unwrap_or_else(|| vec![0; 4]);
     let room = size.get()?;
     size.set(kept.len())?;
     if value.is_null() {

@@ -44,7 +44,11 @@ impl Module {
         let modules: Vec<_> = code.modules.iter().collect();
         let mut place = |placement: &Placement<'_>| {
             let request = Request {
-                kind: if placement.managed { Kind::Managed } else { Kind::Global },
+                kind: if placement.managed {
+                    Kind::Managed
+                } else {
+                    Kind::Global
+                },
                 // An empty variable has an address, too.
                 len: placement.size.max(1),
                 device: context.device,
@@ -55,7 +59,8 @@ impl Module {
             if placement.align > 256 {
                 return Err(format!("an alignment of {} bytes", placement.align));
             }
-            let address = space::allocate(request, &[]).map_err(|_| "the device is full".to_owned())?;
+            let address =
+                space::allocate(request, &[]).map_err(|_| "the device is full".to_owned())?;
             variables.push(address);
             Ok(address)
         };
@@ -66,7 +71,10 @@ impl Module {
                 for variable in variables {
                     let _ = space::free(variable, |_| true);
                 }
-                return Err(Refused { error: CuError::INVALID_PTX, message: error.to_string() });
+                return Err(Refused {
+                    error: CuError::INVALID_PTX,
+                    message: error.to_string(),
+                });
             }
         };
         let handle = handle::fresh();
@@ -86,7 +94,13 @@ impl Module {
                 }))
             });
             let functions = functions.collect();
-            Self { handle, context: Arc::downgrade(context), program, functions, variables }
+            Self {
+                handle,
+                context: Arc::downgrade(context),
+                program,
+                functions,
+                variables,
+            }
         });
         handle::put(handle, &module);
         let mut modules = lock(&MODULES);
@@ -100,7 +114,11 @@ impl Module {
     }
 
     pub fn function(&self, name: &str) -> Res<Arc<Function>> {
-        self.functions.iter().find(|function| function.info.name == name).cloned().ok_or(CuError::NOT_FOUND)
+        self.functions
+            .iter()
+            .find(|function| function.info.name == name)
+            .cloned()
+            .ok_or(CuError::NOT_FOUND)
     }
 
     /// Makes its handles invalid. Work that is queued still has it.
@@ -119,7 +137,9 @@ impl Module {
 /// The modules of a context end with it.
 pub fn end_context(context: &Context) {
     let mut modules = lock(&MODULES);
-    let (of_it, others): (Vec<_>, Vec<_>) = modules.drain(..).partition(|(owner, _)| *owner == context.handle);
+    let (of_it, others): (Vec<_>, Vec<_>) = modules
+        .drain(..)
+        .partition(|(owner, _)| *owner == context.handle);
     *modules = others;
     drop(modules);
     for (_, module) in of_it {

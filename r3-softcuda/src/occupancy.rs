@@ -1,6 +1,5 @@
 //! How many blocks of a kernel a multiprocessor holds.
 
-
 use crate::api::{In, Out, api};
 use crate::context;
 use crate::error::{CuError, Res};
@@ -25,30 +24,63 @@ pub fn blocks(gpu: &Gpu, function: &Function, threads: u32, dynamic: u32) -> u32
     let warps = threads.div_ceil(32);
     let of = |value: i32| value.unsigned_abs();
     let by_threads = of(gpu.threads_per_multiprocessor) / (warps * 32);
-    let system = if gpu.compute >= (8, 0) { SYSTEM_SHARED } else { 0 };
-    let shared = info.static_shared.saturating_add(dynamic).saturating_add(system).next_multiple_of(SHARED_STEP);
-    let by_shared = if shared == 0 { u32::MAX } else { of(gpu.shared_per_multiprocessor) / shared };
+    let system = if gpu.compute >= (8, 0) {
+        SYSTEM_SHARED
+    } else {
+        0
+    };
+    let shared = info
+        .static_shared
+        .saturating_add(dynamic)
+        .saturating_add(system)
+        .next_multiple_of(SHARED_STEP);
+    let by_shared = if shared == 0 {
+        u32::MAX
+    } else {
+        of(gpu.shared_per_multiprocessor) / shared
+    };
     let registers = (info.registers.clamp(16, 255) * 32).next_multiple_of(REGISTER_STEP);
     let by_registers = 65_536 / registers / warps;
-    of(gpu.blocks_per_multiprocessor).min(by_threads).min(by_shared).min(by_registers)
+    of(gpu.blocks_per_multiprocessor)
+        .min(by_threads)
+        .min(by_shared)
+        .min(by_registers)
 }
 
 fn active(out: Out<i32>, function: Handle, threads: i32, dynamic: usize) -> Res {
     let gpu = context::current()?.device.gpu;
     let function = function::resolve(function)?;
-    let threads = u32::try_from(threads).ok().filter(|n| (1..=1024).contains(n)).ok_or(CuError::INVALID_VALUE)?;
+    let threads = u32::try_from(threads)
+        .ok()
+        .filter(|n| (1..=1024).contains(n))
+        .ok_or(CuError::INVALID_VALUE)?;
     let dynamic = u32::try_from(dynamic).map_err(|_| CuError::INVALID_VALUE)?;
     out.set(blocks(gpu, &function, threads, dynamic) as i32)
 }
 
 type SharedOf = Option<extern "C" fn(i32) -> usize>;
 
-fn potential(grid: Out<i32>, block: Out<i32>, function: Handle, shared_of: SharedOf, shared: usize, limit: i32) -> Res {
+fn potential(
+    grid: Out<i32>,
+    block: Out<i32>,
+    function: Handle,
+    shared_of: SharedOf,
+    shared: usize,
+    limit: i32,
+) -> Res {
     let gpu = context::current()?.device.gpu;
     let function = function::resolve(function)?;
-    let most = if limit > 0 { limit.unsigned_abs().min(function.info.max_threads) } else { function.info.max_threads };
+    let most = if limit > 0 {
+        limit.unsigned_abs().min(function.info.max_threads)
+    } else {
+        function.info.max_threads
+    };
     let mut best = (0, 32, 0);
-    for threads in (32..=most.max(32)).rev().step_by(1).filter(|n| n.is_multiple_of(32)) {
+    for threads in (32..=most.max(32))
+        .rev()
+        .step_by(1)
+        .filter(|n| n.is_multiple_of(32))
+    {
         let dynamic = shared_of.map_or(shared, |shared_of| shared_of(threads as i32));
         let here = blocks(gpu, &function, threads, dynamic as u32);
         if here * threads > best.0 {
@@ -109,4 +141,3 @@ api! {
         count.set((groups * ((16 * each) / cluster.max(1))) as i32)
     }
 }
-

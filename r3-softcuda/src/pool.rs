@@ -72,13 +72,24 @@ impl Pool {
     }
 
     fn used(&self) -> u64 {
-        let of_it = |found: &space::Allocation| found.kind == Kind::Pool && found.owner == self.handle;
-        space::within(0, u64::MAX).iter().filter(|found| of_it(found)).map(|found| found.len).sum()
+        let of_it =
+            |found: &space::Allocation| found.kind == Kind::Pool && found.owner == self.handle;
+        space::within(0, u64::MAX)
+            .iter()
+            .filter(|found| of_it(found))
+            .map(|found| found.len)
+            .sum()
     }
 }
 
 /// Memory from a pool, in the order of the stream. (The address is good at once; using it earlier is the program's race.)
-fn allocate(address: Out<u64>, len: usize, pool: Option<Arc<Pool>>, on: Handle, call: &Call) -> Res {
+fn allocate(
+    address: Out<u64>,
+    len: usize,
+    pool: Option<Arc<Pool>>,
+    on: Handle,
+    call: &Call,
+) -> Res {
     address.required()?;
     let stream = stream::resolve(on, call.per_thread)?;
     let context = stream.context()?;
@@ -95,7 +106,14 @@ fn allocate(address: Out<u64>, len: usize, pool: Option<Arc<Pool>>, on: Handle, 
 
 /// Memory of a pool.
 pub fn new_in(pool: &Pool, len: u64, context: Handle) -> Res<u64> {
-    let request = Request { kind: Kind::Pool, len, device: pool.device, context, flags: 0, owner: pool.handle };
+    let request = Request {
+        kind: Kind::Pool,
+        len,
+        device: pool.device,
+        context,
+        flags: 0,
+        owner: pool.handle,
+    };
     let visible = lock(&pool.access).clone();
     space::allocate(request, &visible)
 }

@@ -23,7 +23,9 @@ pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// `SOFTCUDA_…`, where it is set and not empty.
 pub fn setting(name: &str) -> Option<String> {
-    std::env::var(format!("SOFTCUDA_{name}")).ok().filter(|value| !value.is_empty())
+    std::env::var(format!("SOFTCUDA_{name}"))
+        .ok()
+        .filter(|value| !value.is_empty())
 }
 
 /// The same as a number.
@@ -32,7 +34,10 @@ pub fn number(name: &str) -> Option<u64> {
     match text.parse() {
         Ok(number) => Some(number),
         Err(_) => {
-            once(name, &format!("softcuda: SOFTCUDA_{name}={text} is not a number; it is ignored"));
+            once(
+                name,
+                &format!("softcuda: SOFTCUDA_{name}={text} is not a number; it is ignored"),
+            );
             None
         }
     }
@@ -149,7 +154,15 @@ pub fn refusal(name: &str) -> Res {
                 Some(error) => error::parse(error)?,
                 None => CuError::UNKNOWN,
             };
-            Some((name, Rule { from, on, error, seen: AtomicU64::new(0) }))
+            Some((
+                name,
+                Rule {
+                    from,
+                    on,
+                    error,
+                    seen: AtomicU64::new(0),
+                },
+            ))
         };
         text.split(',').filter_map(rule).collect()
     });

@@ -156,7 +156,14 @@ pub fn reserve(len: u64, at: Option<u64>, align: u64) -> Option<u64> {
     if let Some(at) = at {
         // SAFETY: a new mapping, which replaces none.
         let start = unsafe {
-            libc::mmap(at as *mut _, len as usize, libc::PROT_NONE, flags | libc::MAP_FIXED_NOREPLACE, -1, 0)
+            libc::mmap(
+                at as *mut _,
+                len as usize,
+                libc::PROT_NONE,
+                flags | libc::MAP_FIXED_NOREPLACE,
+                -1,
+                0,
+            )
         };
         if start == libc::MAP_FAILED {
             return None;
@@ -170,7 +177,16 @@ pub fn reserve(len: u64, at: Option<u64>, align: u64) -> Option<u64> {
     }
     let whole = len.checked_add(align)?;
     // SAFETY: a new mapping.
-    let start = unsafe { libc::mmap(std::ptr::null_mut(), usize::try_from(whole).ok()?, libc::PROT_NONE, flags, -1, 0) };
+    let start = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            usize::try_from(whole).ok()?,
+            libc::PROT_NONE,
+            flags,
+            -1,
+            0,
+        )
+    };
     if start == libc::MAP_FAILED {
         return None;
     }
@@ -211,7 +227,10 @@ pub fn host_bytes(len: u64) -> Res<Region> {
     if start == libc::MAP_FAILED {
         return Err(CuError::OUT_OF_MEMORY);
     }
-    Ok(Region { start: start as u64, len })
+    Ok(Region {
+        start: start as u64,
+        len,
+    })
 }
 
 impl Region {
@@ -233,7 +252,10 @@ fn place(device: i32, len: u64) -> Res<(u64, usize, Bytes)> {
         }
         let address = reserve(BLOCK, None, BLOCK).ok_or(CuError::OUT_OF_MEMORY)?;
         let block = Arc::new(Block {
-            address: Region { start: address, len: BLOCK },
+            address: Region {
+                start: address,
+                len: BLOCK,
+            },
             bytes: host_bytes(BLOCK)?,
             free: Mutex::new(BTreeMap::from([(0, BLOCK)])),
         });
@@ -241,13 +263,26 @@ fn place(device: i32, len: u64) -> Res<(u64, usize, Bytes)> {
         blocks.push(block);
         return Ok(placed);
     }
-    let whole = len.checked_next_multiple_of(BLOCK).ok_or(CuError::OUT_OF_MEMORY)?;
+    let whole = len
+        .checked_next_multiple_of(BLOCK)
+        .ok_or(CuError::OUT_OF_MEMORY)?;
     let address = reserve(whole, None, BLOCK).ok_or(CuError::OUT_OF_MEMORY)?;
-    let address = Region { start: address, len: whole };
+    let address = Region {
+        start: address,
+        len: whole,
+    };
     let bytes = host_bytes(len)?;
     let (start, host) = (address.start, bytes.start as usize);
-    let block = Arc::new(Block { address, bytes, free: Mutex::default() });
-    let slot = Slot { block, offset: 0, len: whole };
+    let block = Arc::new(Block {
+        address,
+        bytes,
+        free: Mutex::default(),
+    });
+    let slot = Slot {
+        block,
+        offset: 0,
+        len: whole,
+    };
     Ok((start, host, Bytes::Slot(Arc::new(slot))))
 }
 
@@ -259,8 +294,16 @@ fn take_slot(block: &Arc<Block>, size: u64) -> Option<(u64, usize, Bytes)> {
         free.insert(offset + size, room - size);
     }
     drop(free);
-    let slot = Slot { block: block.clone(), offset, len: size };
-    Some((block.address.start + offset, (block.bytes.start + offset) as usize, Bytes::Slot(Arc::new(slot))))
+    let slot = Slot {
+        block: block.clone(),
+        offset,
+        len: size,
+    };
+    Some((
+        block.address.start + offset,
+        (block.bytes.start + offset) as usize,
+        Bytes::Slot(Arc::new(slot)),
+    ))
 }
 
 /// What is asked for.
@@ -275,7 +318,14 @@ pub struct Request {
 
 /// Makes an allocation; kernels of `visible` see it (those of all devices, when it is the host's too).
 pub fn allocate(request: Request, visible: &[i32]) -> Res<u64> {
-    let Request { kind, len, device, context, flags, owner } = request;
+    let Request {
+        kind,
+        len,
+        device,
+        context,
+        flags,
+        owner,
+    } = request;
     if len == 0 {
         return Err(CuError::INVALID_VALUE);
     }
@@ -283,11 +333,18 @@ pub fn allocate(request: Request, visible: &[i32]) -> Res<u64> {
         device.take(len)?;
     }
     let placed = if kind.on_host() {
-        host_bytes(len).map(|region| (region.start, region.start as usize, Bytes::Region(Arc::new(region))))
+        host_bytes(len).map(|region| {
+            (
+                region.start,
+                region.start as usize,
+                Bytes::Region(Arc::new(region)),
+            )
+        })
     } else {
         place(device.ordinal, len)
     };
-    let (base, host, bytes) = placed.inspect_err(|_| device.give_back(if kind == Kind::Host { 0 } else { len }))?;
+    let (base, host, bytes) =
+        placed.inspect_err(|_| device.give_back(if kind == Kind::Host { 0 } else { len }))?;
     let id = IDS.fetch_add(1, Ordering::Relaxed);
     let mut allocation = Allocation {
         base,
@@ -309,7 +366,12 @@ pub fn allocate(request: Request, visible: &[i32]) -> Res<u64> {
         devices.insert(device.ordinal);
         if kind != Kind::Pool {
             let peers = lock(&PEERS);
-            devices.extend(peers.iter().filter(|(_, owner)| *owner == device.ordinal).map(|(from, _)| *from));
+            devices.extend(
+                peers
+                    .iter()
+                    .filter(|(_, owner)| *owner == device.ordinal)
+                    .map(|(from, _)| *from),
+            );
         }
     }
     for device in devices {
@@ -344,7 +406,14 @@ fn hide(allocation: &mut Allocation, device: i32) {
 
 /// Adds memory of the program's, or a mapping of physical memory, at a given address.
 pub fn adopt(request: Request, base: u64, host: u64, bytes: Bytes, visible: &[i32]) -> Res {
-    let Request { kind, len, device, context, flags, owner } = request;
+    let Request {
+        kind,
+        len,
+        device,
+        context,
+        flags,
+        owner,
+    } = request;
     let mut space = write_space();
     if overlaps(&space, base, len) {
         return Err(CuError::HOST_MEMORY_ALREADY_REGISTERED);
@@ -372,14 +441,21 @@ pub fn adopt(request: Request, base: u64, host: u64, bytes: Bytes, visible: &[i3
 
 fn overlaps(space: &BTreeMap<u64, Allocation>, base: u64, len: u64) -> bool {
     let end = base.saturating_add(len);
-    space.range(..end).next_back().is_some_and(|(_, before)| before.end() > base)
+    space
+        .range(..end)
+        .next_back()
+        .is_some_and(|(_, before)| before.end() > base)
 }
 
 /// Changes which devices see an allocation that begins here.
 pub fn set_visible(base: u64, device: i32, see: bool) -> Res {
     let mut space = write_space();
     let allocation = space.get_mut(&base).ok_or(CuError::INVALID_VALUE)?;
-    if see { show(allocation, device) } else { Ok(hide(allocation, device)) }
+    if see {
+        show(allocation, device)
+    } else {
+        Ok(hide(allocation, device))
+    }
 }
 
 /// The allocation in which an address lies.
@@ -392,7 +468,10 @@ pub fn find(address: u64) -> Option<Allocation> {
 /// Allocations that begin in a range.
 pub fn within(base: u64, len: u64) -> Vec<Allocation> {
     let space = SPACE.read().unwrap_or_else(PoisonError::into_inner);
-    space.range(base..base.saturating_add(len)).map(|(_, allocation)| allocation.clone()).collect()
+    space
+        .range(base..base.saturating_add(len))
+        .map(|(_, allocation)| allocation.clone())
+        .collect()
 }
 
 /// Takes an allocation away that begins here and for which `fits` holds. Its bytes live on while kernels run.
@@ -408,8 +487,10 @@ pub fn free(base: u64, fits: impl Fn(&Allocation) -> bool) -> Res<()> {
         hide(&mut allocation, device);
     }
     drop(space);
-    if matches!(allocation.kind, Kind::Device | Kind::Pool | Kind::Managed | Kind::Global)
-        && let Ok(device) = device::get(allocation.device)
+    if matches!(
+        allocation.kind,
+        Kind::Device | Kind::Pool | Kind::Managed | Kind::Global
+    ) && let Ok(device) = device::get(allocation.device)
     {
         device.give_back(allocation.len);
     }
@@ -423,7 +504,11 @@ pub fn end_context(context: Handle) {
     let of_it = |allocation: &&Allocation| {
         allocation.context == context && !matches!(allocation.kind, Kind::Pool | Kind::Mapped)
     };
-    let bases: Vec<u64> = space.values().filter(of_it).map(|allocation| allocation.base).collect();
+    let bases: Vec<u64> = space
+        .values()
+        .filter(of_it)
+        .map(|allocation| allocation.base)
+        .collect();
     drop(space);
     for base in bases {
         let _ = free(base, |_| true);
@@ -434,7 +519,8 @@ pub fn end_context(context: Handle) {
 pub fn open_peer(device: &Device, of: &Device) -> Res {
     lock(&PEERS).insert((device.ordinal, of.ordinal));
     for allocation in write_space().values_mut() {
-        if allocation.device == of.ordinal && matches!(allocation.kind, Kind::Device | Kind::Global) {
+        if allocation.device == of.ordinal && matches!(allocation.kind, Kind::Device | Kind::Global)
+        {
             show(allocation, device.ordinal)?;
         }
     }
@@ -445,7 +531,8 @@ pub fn open_peer(device: &Device, of: &Device) -> Res {
 pub fn close_peer(device: &Device, of: &Device) {
     lock(&PEERS).remove(&(device.ordinal, of.ordinal));
     for allocation in write_space().values_mut() {
-        if allocation.device == of.ordinal && matches!(allocation.kind, Kind::Device | Kind::Global) {
+        if allocation.device == of.ordinal && matches!(allocation.kind, Kind::Device | Kind::Global)
+        {
             hide(allocation, device.ordinal);
         }
     }
@@ -475,7 +562,12 @@ pub fn spans(address: u64, len: u64, device_only: bool) -> Res<Vec<(*mut u8, usi
         if allocation.visible.is_empty() {
             return Err(CuError::INVALID_VALUE);
         }
-        spans.push((allocation.host().wrapping_add((at - allocation.base) as usize), step as usize));
+        spans.push((
+            allocation
+                .host()
+                .wrapping_add((at - allocation.base) as usize),
+            step as usize,
+        ));
         (at, left) = (at + step, left - step);
     }
     Ok(spans)
@@ -484,7 +576,8 @@ pub fn spans(address: u64, len: u64, device_only: bool) -> Res<Vec<(*mut u8, usi
 /// Whether an address is in a range that the driver keeps for device memory.
 fn reserved(address: u64) -> bool {
     let blocks = lock(&BLOCKS);
-    let of_block = |block: &Arc<Block>| (block.address.start..block.address.start + BLOCK).contains(&address);
+    let of_block =
+        |block: &Arc<Block>| (block.address.start..block.address.start + BLOCK).contains(&address);
     blocks.values().flatten().any(of_block)
 }
 
@@ -496,7 +589,11 @@ struct Running {
     retired: Vec<(u64, Bytes)>,
 }
 
-static RUNNING: Mutex<Running> = Mutex::new(Running { next: 0, active: BTreeSet::new(), retired: Vec::new() });
+static RUNNING: Mutex<Running> = Mutex::new(Running {
+    next: 0,
+    active: BTreeSet::new(),
+    retired: Vec::new(),
+});
 
 /// A piece of work that uses device memory. While it lives, freed bytes stay.
 pub struct InUse(u64);
@@ -516,7 +613,10 @@ impl Drop for InUse {
         let mut running = lock(&RUNNING);
         running.active.remove(&self.0);
         let oldest = running.active.first().copied().unwrap_or(u64::MAX);
-        let (keep, ended): (Vec<_>, Vec<_>) = running.retired.drain(..).partition(|(since, _)| *since >= oldest);
+        let (keep, ended): (Vec<_>, Vec<_>) = running
+            .retired
+            .drain(..)
+            .partition(|(since, _)| *since >= oldest);
         running.retired = keep;
         drop(running);
         drop(ended);

@@ -72,7 +72,11 @@ impl Point {
     pub fn wait(&self) {
         let mut queue = lock(&self.stream.queue);
         while queue.done < self.position {
-            queue = self.stream.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
+            queue = self
+                .stream
+                .changed
+                .wait(queue)
+                .unwrap_or_else(PoisonError::into_inner);
         }
     }
 }
@@ -102,7 +106,12 @@ impl Stream {
         if flags & !NON_BLOCKING != 0 {
             return Err(CuError::INVALID_VALUE);
         }
-        let stream = Self::new(context, flags, priority.clamp(GREATEST_PRIORITY, LEAST_PRIORITY), false);
+        let stream = Self::new(
+            context,
+            flags,
+            priority.clamp(GREATEST_PRIORITY, LEAST_PRIORITY),
+            false,
+        );
         lock(&context.streams).push(stream.clone());
         Ok(stream)
     }
@@ -130,7 +139,10 @@ impl Stream {
     fn wait_for_room(&self) {
         let mut queue = lock(&self.queue);
         while queue.items.len() >= QUEUE {
-            queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
+            queue = self
+                .changed
+                .wait(queue)
+                .unwrap_or_else(PoisonError::into_inner);
         }
     }
 
@@ -141,7 +153,10 @@ impl Stream {
 
     /// Where the last work stands.
     fn last(self: &Arc<Self>) -> Point {
-        Point { stream: self.clone(), position: lock(&self.queue).pushed }
+        Point {
+            stream: self.clone(),
+            position: lock(&self.queue).pushed,
+        }
     }
 
     fn push(self: &Arc<Self>, after: Vec<Point>, work: Work) -> Res<Point> {
@@ -155,19 +170,29 @@ impl Stream {
         let position = queue.pushed;
         drop(queue);
         self.changed.notify_all();
-        Ok(Point { stream: self.clone(), position })
+        Ok(Point {
+            stream: self.clone(),
+            position,
+        })
     }
 
     /// What new work of this stream has to wait for. The caller holds the context's order (`streams`).
     fn before(self: &Arc<Self>, context: &Context, streams: &[Arc<Stream>]) -> Vec<Point> {
         let others: Vec<Point> = if self.is_legacy {
-            streams.iter().filter(|other| other.blocking() && !other.is_legacy).map(Stream::last).collect()
+            streams
+                .iter()
+                .filter(|other| other.blocking() && !other.is_legacy)
+                .map(Stream::last)
+                .collect()
         } else if self.blocking() {
             context.legacy().iter().map(Stream::last).collect()
         } else {
             Vec::new()
         };
-        others.into_iter().filter(|point| !point.reached()).collect()
+        others
+            .into_iter()
+            .filter(|point| !point.reached())
+            .collect()
     }
 }
 
@@ -180,7 +205,9 @@ fn start(stream: Arc<Stream>) -> Res {
         libc::pthread_sigmask(libc::SIG_BLOCK, &raw const all, &raw mut before);
         before
     };
-    let started = std::thread::Builder::new().name("softcuda-stream".into()).spawn(move || serve(&stream));
+    let started = std::thread::Builder::new()
+        .name("softcuda-stream".into())
+        .spawn(move || serve(&stream));
     // SAFETY: as above.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut()) };
     started.map(drop).map_err(|_| CuError::OPERATING_SYSTEM)
@@ -198,7 +225,10 @@ fn serve(stream: &Arc<Stream>) {
             if queue.closed {
                 return;
             }
-            queue = stream.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
+            queue = stream
+                .changed
+                .wait(queue)
+                .unwrap_or_else(PoisonError::into_inner);
         };
         drop(queue);
         let Item { after, work } = item;
@@ -339,12 +369,35 @@ pub struct BatchMemOp {
 
 impl BatchMemOp {
     fn operation(self) -> Res<MemOp> {
-        let Self { address, value, flags, .. } = self;
+        let Self {
+            address,
+            value,
+            flags,
+            ..
+        } = self;
         Ok(match self.operation {
-            1 => MemOp::Wait { address, value: value & 0xffff_ffff, wide: false, condition: flags },
-            2 => MemOp::Write { address, value, wide: false },
-            4 => MemOp::Wait { address, value, wide: true, condition: flags },
-            5 => MemOp::Write { address, value, wide: true },
+            1 => MemOp::Wait {
+                address,
+                value: value & 0xffff_ffff,
+                wide: false,
+                condition: flags,
+            },
+            2 => MemOp::Write {
+                address,
+                value,
+                wide: false,
+            },
+            4 => MemOp::Wait {
+                address,
+                value,
+                wide: true,
+                condition: flags,
+            },
+            5 => MemOp::Write {
+                address,
+                value,
+                wide: true,
+            },
             3 | 6 => MemOp::Nothing,
             _ => return Err(CuError::INVALID_VALUE),
         })
@@ -515,5 +568,12 @@ fn batch(stream: Handle, call: &crate::api::Call, count: u32, operations: In<Bat
         return Err(CuError::INVALID_VALUE);
     }
     let operations = operations.list(count as usize)?;
-    put_mem_ops(stream, call, operations.into_iter().map(BatchMemOp::operation).collect::<Res<_>>()?)
+    put_mem_ops(
+        stream,
+        call,
+        operations
+            .into_iter()
+            .map(BatchMemOp::operation)
+            .collect::<Res<_>>()?,
+    )
 }

@@ -24,7 +24,8 @@ struct Common {
 impl Common {
     fn map(self) -> Res<TensorMap> {
         let rank = self.rank as usize;
-        if !(1..=5).contains(&rank) || self.interleave > 2 || self.fill > 1 || self.l2_promotion > 3 {
+        if !(1..=5).contains(&rank) || self.interleave > 2 || self.fill > 1 || self.l2_promotion > 3
+        {
             return Err(CuError::INVALID_VALUE);
         }
         Ok(TensorMap {
@@ -60,7 +61,10 @@ fn put(out: Out<Bytes>, map: &TensorMap) -> Res {
 }
 
 fn corner(list: In<i32>, rank: u32) -> Res<[i16; 3]> {
-    let spatial = (rank as usize).checked_sub(2).filter(|n| (1..=3).contains(n)).ok_or(CuError::INVALID_VALUE)?;
+    let spatial = (rank as usize)
+        .checked_sub(2)
+        .filter(|n| (1..=3).contains(n))
+        .ok_or(CuError::INVALID_VALUE)?;
     let values: [i32; 3] = padded(list, spatial, 0)?;
     let mut corner = [0; 3];
     for (place, value) in corner.iter_mut().zip(values) {

@@ -102,9 +102,16 @@ fn image_of(arrays: &[Arc<Array>]) -> Res<Image> {
     Ok(Image {
         format: Format::from_number(descriptor.format).ok_or(CuError::NOT_SUPPORTED)?,
         channels: descriptor.channels,
-        layers: if layered { small(descriptor.depth.max(1))? } else { 0 },
+        layers: if layered {
+            small(descriptor.depth.max(1))?
+        } else {
+            0
+        },
         linear: false,
-        levels: arrays.iter().map(|array| level(array)).collect::<Res<_>>()?,
+        levels: arrays
+            .iter()
+            .map(|array| level(array))
+            .collect::<Res<_>>()?,
     })
 }
 
@@ -126,7 +133,11 @@ impl Resource {
                 } else {
                     (value.size, value.height, value.pitch)
                 };
-                let bytes = if linear { value.size } else { pitch.checked_mul(height).ok_or(CuError::INVALID_VALUE)? };
+                let bytes = if linear {
+                    value.size
+                } else {
+                    pitch.checked_mul(height).ok_or(CuError::INVALID_VALUE)?
+                };
                 crate::space::spans(value.address, bytes, true)?;
                 let level = Level {
                     address: value.address,
@@ -136,15 +147,34 @@ impl Resource {
                     row_pitch: pitch,
                     slice_pitch: bytes,
                 };
-                Ok(Image { format, channels: value.channels, layers: 0, linear, levels: vec![level] })
+                Ok(Image {
+                    format,
+                    channels: value.channels,
+                    layers: 0,
+                    linear,
+                    levels: vec![level],
+                })
             }
             _ => Err(CuError::INVALID_VALUE),
         }
     }
 
     fn array(array: Handle) -> Self {
-        let value = ResourceValue { address: array, format: 0, channels: 0, size: 0, height: 0, pitch: 0, rest: [0; 11] };
-        Self { kind: ARRAY, padding: 0, value, flags: 0 }
+        let value = ResourceValue {
+            address: array,
+            format: 0,
+            channels: 0,
+            size: 0,
+            height: 0,
+            pitch: 0,
+            rest: [0; 11],
+        };
+        Self {
+            kind: ARRAY,
+            padding: 0,
+            value,
+            flags: 0,
+        }
     }
 }
 
@@ -190,12 +220,17 @@ fn create(out: Out<u64>, object: Object, made: Made) -> Res {
 
 fn made(object: u64) -> Res<Made> {
     let device = context::current()?.device.ordinal;
-    lock(&MADE).get(&(device, object)).copied().ok_or(CuError::INVALID_VALUE)
+    lock(&MADE)
+        .get(&(device, object))
+        .copied()
+        .ok_or(CuError::INVALID_VALUE)
 }
 
 fn destroy(object: u64) -> Res {
     let device = context::current()?.device;
-    lock(&MADE).remove(&(device.ordinal, object)).ok_or(CuError::INVALID_VALUE)?;
+    lock(&MADE)
+        .remove(&(device.ordinal, object))
+        .ok_or(CuError::INVALID_VALUE)?;
     device.memory.remove_object(object);
     Ok(())
 }
@@ -224,30 +259,46 @@ impl Reference {
         let context = module.context()?;
         let state = ReferenceState {
             resource: None,
-            description: Description { address: [1; 3], ..Description::default() },
+            description: Description {
+                address: [1; 3],
+                ..Description::default()
+            },
             format: (0x20, 1),
             object: 0,
         };
-        Ok(handle::create(|handle| Self { handle, context, variable, surface, state: Mutex::new(state) }))
+        Ok(handle::create(|handle| Self {
+            handle,
+            context,
+            variable,
+            surface,
+            state: Mutex::new(state),
+        }))
     }
 
     /// Changes something, and puts the new object into the variable.
     fn change(&self, change: impl FnOnce(&mut ReferenceState)) -> Res {
         let mut state = lock(&self.state);
         change(&mut state);
-        let Some(resource) = state.resource else { return Ok(()) };
+        let Some(resource) = state.resource else {
+            return Ok(());
+        };
         let memory = &self.context.device.memory;
         let image = resource.image()?;
         let object = if self.surface {
             Object::Surface(Arc::new(image))
         } else {
-            Object::Texture(Arc::new(Texture { image, sampler: state.description.sampler()? }))
+            Object::Texture(Arc::new(Texture {
+                image,
+                sampler: state.description.sampler()?,
+            }))
         };
         if state.object != 0 {
             memory.remove_object(state.object);
         }
         state.object = memory.add_object(object);
-        memory.write(self.variable, &state.object.to_le_bytes()).map_err(|_| CuError::INVALID_VALUE)
+        memory
+            .write(self.variable, &state.object.to_le_bytes())
+            .map_err(|_| CuError::INVALID_VALUE)
     }
 }
 
@@ -255,10 +306,30 @@ fn change(reference: Handle, edit: impl FnOnce(&mut ReferenceState)) -> Res {
     handle::get::<Reference>(reference)?.change(edit)
 }
 
-fn memory_resource(state: &ReferenceState, kind: u32, address: u64, size: u64, height: u64, pitch: u64) -> Resource {
+fn memory_resource(
+    state: &ReferenceState,
+    kind: u32,
+    address: u64,
+    size: u64,
+    height: u64,
+    pitch: u64,
+) -> Resource {
     let (format, channels) = state.format;
-    let value = ResourceValue { address, format, channels, size, height, pitch, rest: [0; 11] };
-    Resource { kind, padding: 0, value, flags: 0 }
+    let value = ResourceValue {
+        address,
+        format,
+        channels,
+        size,
+        height,
+        pitch,
+        rest: [0; 11],
+    };
+    Resource {
+        kind,
+        padding: 0,
+        value,
+        flags: 0,
+    }
 }
 
 api! {

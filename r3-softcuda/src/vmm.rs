@@ -22,7 +22,11 @@ pub struct Location {
 impl Location {
     /// The device that it means.
     pub fn device(self) -> Res<&'static Device> {
-        if self.kind == 1 { device::get(self.id) } else { Err(CuError::INVALID_VALUE) }
+        if self.kind == 1 {
+            device::get(self.id)
+        } else {
+            Err(CuError::INVALID_VALUE)
+        }
     }
 }
 
@@ -72,13 +76,18 @@ fn in_reservation(address: u64, len: u64) -> bool {
     let Some(end) = address.checked_add(len) else {
         return false;
     };
-    reserved.range(..=address).next_back().is_some_and(|(start, size)| end <= start + size)
+    reserved
+        .range(..=address)
+        .next_back()
+        .is_some_and(|(start, size)| end <= start + size)
 }
 
 /// Mappings that a range consists of.
 fn mappings(address: u64, len: u64) -> Res<Vec<space::Allocation>> {
-    let found: Vec<_> =
-        space::within(address, len).into_iter().filter(|found| found.kind == Kind::Mapped).collect();
+    let found: Vec<_> = space::within(address, len)
+        .into_iter()
+        .filter(|found| found.kind == Kind::Mapped)
+        .collect();
     let mut at = address;
     for mapping in &found {
         if mapping.base != at {
@@ -86,7 +95,11 @@ fn mappings(address: u64, len: u64) -> Res<Vec<space::Allocation>> {
         }
         at = mapping.end();
     }
-    if at == address.saturating_add(len) && !found.is_empty() { Ok(found) } else { Err(CuError::INVALID_VALUE) }
+    if at == address.saturating_add(len) && !found.is_empty() {
+        Ok(found)
+    } else {
+        Err(CuError::INVALID_VALUE)
+    }
 }
 
 api! {

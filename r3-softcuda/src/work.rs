@@ -52,8 +52,17 @@ pub struct Callback {
 /// A memory operation of a stream.
 #[derive(Clone, Copy, Debug)]
 pub enum MemOp {
-    Write { address: u64, value: u64, wide: bool },
-    Wait { address: u64, value: u64, wide: bool, condition: u32 },
+    Write {
+        address: u64,
+        value: u64,
+        wide: bool,
+    },
+    Wait {
+        address: u64,
+        value: u64,
+        wide: bool,
+        condition: u32,
+    },
     Nothing,
 }
 
@@ -93,7 +102,9 @@ impl Work {
                 Ok(())
             }
             Work::Graph(plan) => plan.run(context),
-            Work::MemOps(operations) => operations.iter().try_for_each(|operation| operation.run(context)),
+            Work::MemOps(operations) => operations
+                .iter()
+                .try_for_each(|operation| operation.run(context)),
         }
     }
 }
@@ -103,20 +114,32 @@ impl MemOp {
         let _in_use = space::InUse::begin();
         match *self {
             MemOp::Nothing => Ok(()),
-            MemOp::Write { address, value, wide } => {
+            MemOp::Write {
+                address,
+                value,
+                wide,
+            } => {
                 match Cell::of(address, wide)? {
                     Cell::Narrow(cell) => cell.store(value as u32, Ordering::SeqCst),
                     Cell::Wide(cell) => cell.store(value, Ordering::SeqCst),
                 }
                 Ok(())
             }
-            MemOp::Wait { address, value, wide, condition } => {
+            MemOp::Wait {
+                address,
+                value,
+                wide,
+                condition,
+            } => {
                 let mut pause = Duration::from_micros(1);
                 loop {
                     let (now, sign) = match Cell::of(address, wide)? {
                         Cell::Narrow(cell) => {
                             let now = cell.load(Ordering::SeqCst);
-                            (u64::from(now), i64::from(now.wrapping_sub(value as u32).cast_signed()))
+                            (
+                                u64::from(now),
+                                i64::from(now.wrapping_sub(value as u32).cast_signed()),
+                            )
                         }
                         Cell::Wide(cell) => {
                             let now = cell.load(Ordering::SeqCst);
@@ -159,7 +182,11 @@ impl Cell<'_> {
         }
         // SAFETY: allocated, aligned, and freed bytes stay while the caller's `InUse` lives.
         Ok(unsafe {
-            if wide { Cell::Wide(AtomicU64::from_ptr(host.cast())) } else { Cell::Narrow(AtomicU32::from_ptr(host.cast())) }
+            if wide {
+                Cell::Wide(AtomicU64::from_ptr(host.cast()))
+            } else {
+                Cell::Narrow(AtomicU32::from_ptr(host.cast()))
+            }
         })
     }
 }
