@@ -35,7 +35,7 @@ impl<'a> Parser<'a> {
                 }
                 _ => {
                     if let Err(error) = self.statement(&mut body) {
-                        self.keep(error).map_err(|_| Failure::Stopped)?;
+                        self.keep(*error).map_err(|_| Failure::Stopped)?;
                         self.scratch.clear();
                         if self.cursor.offset() == before.offset() {
                             self.cursor.bump();

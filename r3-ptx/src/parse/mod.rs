@@ -111,8 +111,8 @@ impl<'a> Parser<'a> {
     }
 
     /// Keeps an error. Enough of them end the reading.
-    fn keep(&mut self, error: Box<Error>) -> Result<(), Stopped> {
-        self.errors.push(*error);
+    fn keep(&mut self, error: Error) -> Result<(), Stopped> {
+        self.errors.push(error);
         if self.errors.len() < Errors::MOST {
             Ok(())
         } else {

@@ -7,7 +7,7 @@ impl Parser<'_> {
     /// Reads everything.
     pub(super) fn module(&mut self) -> Result<(), Stopped> {
         if let Err(error) = self.header() {
-            self.keep(error)?;
+            self.keep(*error)?;
             self.skip_item();
         }
         while !self.cursor.at_end() {
@@ -17,7 +17,7 @@ impl Parser<'_> {
                 Ok(()) => {}
                 Err(Failure::Stopped) => return Err(Stopped),
                 Err(Failure::Error(error)) => {
-                    self.keep(error)?;
+                    self.keep(*error)?;
                     if self.cursor.offset() == before {
                         self.cursor.bump();
                     }
