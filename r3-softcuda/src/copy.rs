@@ -104,6 +104,17 @@ pub struct Memcpy3d {
     depth: u64,
 }
 
+/// Source or destination as it was asked for.
+struct End {
+    kind: u32,
+    host: u64,
+    device: u64,
+    array: Handle,
+    at: [u64; 4],
+    pitch: u64,
+    rows: u64,
+}
+
 const HOST: u32 = 1;
 const DEVICE: u32 = 2;
 const ARRAY: u32 = 3;
@@ -137,27 +148,27 @@ impl Memcpy3d {
         }
     }
 
-    fn from_array(mut self, array: Handle, offset: usize) -> Self {
+    fn out_of_array(mut self, array: Handle, offset: usize) -> Self {
         (self.src_type, self.src_array, self.src_x) = (ARRAY, array, offset as u64);
         self
     }
 
-    fn to_array(mut self, array: Handle, offset: usize) -> Self {
+    fn into_array(mut self, array: Handle, offset: usize) -> Self {
         (self.dst_type, self.dst_array, self.dst_x) = (ARRAY, array, offset as u64);
         self
     }
 
-    fn side(
-        kind: u32,
-        host: u64,
-        device: u64,
-        array: Handle,
-        at: [u64; 4],
-        pitch: u64,
-        rows: u64,
-        copy: &Self,
-    ) -> Res<Side> {
-        let [x, y, z, level] = at;
+    fn side(&self, end: End) -> Res<Side> {
+        let copy = self;
+        let End {
+            kind,
+            host,
+            device,
+            array,
+            at: [x, y, z, level],
+            pitch,
+            rows,
+        } = end;
         if kind == ARRAY {
             let array = handle::get::<Array>(array)?;
             if level != 0 {
@@ -216,26 +227,24 @@ impl Memcpy3d {
         if self.width == 0 || self.height == 0 || self.depth == 0 {
             return Ok(None);
         }
-        let from = Self::side(
-            self.src_type,
-            self.src_host,
-            self.src_device,
-            self.src_array,
-            [self.src_x, self.src_y, self.src_z, self.src_level],
-            self.src_pitch,
-            self.src_height,
-            &self,
-        )?;
-        let to = Self::side(
-            self.dst_type,
-            self.dst_host,
-            self.dst_device,
-            self.dst_array,
-            [self.dst_x, self.dst_y, self.dst_z, self.dst_level],
-            self.dst_pitch,
-            self.dst_height,
-            &self,
-        )?;
+        let from = self.side(End {
+            kind: self.src_type,
+            host: self.src_host,
+            device: self.src_device,
+            array: self.src_array,
+            at: [self.src_x, self.src_y, self.src_z, self.src_level],
+            pitch: self.src_pitch,
+            rows: self.src_height,
+        })?;
+        let to = self.side(End {
+            kind: self.dst_type,
+            host: self.dst_host,
+            device: self.dst_device,
+            array: self.dst_array,
+            at: [self.dst_x, self.dst_y, self.dst_z, self.dst_level],
+            pitch: self.dst_pitch,
+            rows: self.dst_height,
+        })?;
         let copy = Copy {
             from,
             to,
@@ -577,31 +586,31 @@ api! {
     }
 
     fn cuMemcpyDtoA_v2/cuMemcpyDtoA_v2_ptds(array: Handle, offset: usize, from: u64, len: usize) |call| {
-        now(call, L::linear(0, DEVICE, from, DEVICE, len).to_array(array, offset))
+        now(call, L::linear(0, DEVICE, from, DEVICE, len).into_array(array, offset))
     }
 
     fn cuMemcpyAtoD_v2/cuMemcpyAtoD_v2_ptds(to: u64, array: Handle, offset: usize, len: usize) |call| {
-        now(call, L::linear(to, DEVICE, 0, DEVICE, len).from_array(array, offset))
+        now(call, L::linear(to, DEVICE, 0, DEVICE, len).out_of_array(array, offset))
     }
 
     fn cuMemcpyHtoA_v2/cuMemcpyHtoA_v2_ptds(array: Handle, offset: usize, from: u64, len: usize) |call| {
-        now(call, L::linear(0, DEVICE, from, HOST, len).to_array(array, offset))
+        now(call, L::linear(0, DEVICE, from, HOST, len).into_array(array, offset))
     }
 
     fn cuMemcpyAtoH_v2/cuMemcpyAtoH_v2_ptds(to: u64, array: Handle, offset: usize, len: usize) |call| {
-        now(call, L::linear(to, HOST, 0, DEVICE, len).from_array(array, offset))
+        now(call, L::linear(to, HOST, 0, DEVICE, len).out_of_array(array, offset))
     }
 
     fn cuMemcpyAtoA_v2/cuMemcpyAtoA_v2_ptds(to: Handle, to_offset: usize, from: Handle, from_offset: usize, len: usize) |call| {
-        now(call, L::linear(0, DEVICE, 0, DEVICE, len).to_array(to, to_offset).from_array(from, from_offset))
+        now(call, L::linear(0, DEVICE, 0, DEVICE, len).into_array(to, to_offset).out_of_array(from, from_offset))
     }
 
     fn cuMemcpyHtoAAsync_v2/cuMemcpyHtoAAsync_v2_ptsz(array: Handle, offset: usize, from: u64, len: usize, stream: Handle) |call| {
-        later(call, L::linear(0, DEVICE, from, HOST, len).to_array(array, offset), stream)
+        later(call, L::linear(0, DEVICE, from, HOST, len).into_array(array, offset), stream)
     }
 
     fn cuMemcpyAtoHAsync_v2/cuMemcpyAtoHAsync_v2_ptsz(to: u64, array: Handle, offset: usize, len: usize, stream: Handle) |call| {
-        later(call, L::linear(to, HOST, 0, DEVICE, len).from_array(array, offset), stream)
+        later(call, L::linear(to, HOST, 0, DEVICE, len).out_of_array(array, offset), stream)
     }
 
     fn cuMemcpy2D_v2/cuMemcpy2D_v2_ptds(copy: In<Memcpy2d>) |call| {

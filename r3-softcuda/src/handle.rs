@@ -50,7 +50,7 @@ objects! {
     Graph = crate::graph::Graph, INVALID_VALUE;
     Node = crate::graph::Node, INVALID_VALUE;
     Exec = crate::graph::Exec, INVALID_VALUE;
-    UserObject = crate::graph::UserObject, INVALID_VALUE;
+    Owned = crate::graph::UserObject, INVALID_VALUE;
 }
 
 static OBJECTS: LazyLock<RwLock<HashMap<Handle, Object>>> = LazyLock::new(Default::default);

@@ -34,11 +34,9 @@ pub fn blocks(gpu: &Gpu, function: &Function, threads: u32, dynamic: u32) -> u32
         .saturating_add(dynamic)
         .saturating_add(system)
         .next_multiple_of(SHARED_STEP);
-    let by_shared = if shared == 0 {
-        u32::MAX
-    } else {
-        of(gpu.shared_per_multiprocessor) / shared
-    };
+    let by_shared = of(gpu.shared_per_multiprocessor)
+        .checked_div(shared)
+        .unwrap_or(u32::MAX);
     let registers = (info.registers.clamp(16, 255) * 32).next_multiple_of(REGISTER_STEP);
     let by_registers = 65_536 / registers / warps;
     of(gpu.blocks_per_multiprocessor)

@@ -46,10 +46,18 @@ impl Properties {
 }
 
 /// Default and current pool of each device.
-static POOLS: LazyLock<Vec<(Arc<Pool>, Mutex<Arc<Pool>>)>> = LazyLock::new(|| {
+struct Pools {
+    default: Arc<Pool>,
+    current: Mutex<Arc<Pool>>,
+}
+
+static POOLS: LazyLock<Vec<Pools>> = LazyLock::new(|| {
     let pools = device::all().iter().map(|device| {
         let pool = Pool::create(device, true);
-        (pool.clone(), Mutex::new(pool))
+        Pools {
+            default: pool.clone(),
+            current: Mutex::new(pool),
+        }
     });
     pools.collect()
 });
@@ -66,7 +74,7 @@ impl Pool {
         })
     }
 
-    fn of(device: i32) -> Res<&'static (Arc<Self>, Mutex<Arc<Self>>)> {
+    fn of(device: i32) -> Res<&'static Pools> {
         device::get(device)?;
         POOLS.get(device as usize).ok_or(CuError::INVALID_DEVICE)
     }
@@ -95,7 +103,7 @@ fn allocate(
     let context = stream.context()?;
     let pool = match pool {
         Some(pool) => pool,
-        None => lock(&Pool::of(context.device.ordinal)?.1).clone(),
+        None => lock(&Pool::of(context.device.ordinal)?.current).clone(),
     };
     if pool.destroyed.load(Ordering::Relaxed) {
         return Err(CuError::INVALID_VALUE);
@@ -120,7 +128,7 @@ pub fn new_in(pool: &Pool, len: u64, context: Handle) -> Res<u64> {
 
 /// The current pool of a device.
 pub fn current(device: i32) -> Res<Arc<Pool>> {
-    Ok(lock(&Pool::of(device)?.1).clone())
+    Ok(lock(&Pool::of(device)?.current).clone())
 }
 
 fn at(location: Out<Location>) -> Res<i32> {
@@ -150,11 +158,11 @@ api! {
     }
 
     fn cuDeviceGetDefaultMemPool(pool: Out<Handle>, device: i32) {
-        pool.set(Pool::of(device)?.0.handle)
+        pool.set(Pool::of(device)?.default.handle)
     }
 
     fn cuDeviceGetMemPool(pool: Out<Handle>, device: i32) {
-        pool.set(lock(&Pool::of(device)?.1).handle)
+        pool.set(lock(&Pool::of(device)?.current).handle)
     }
 
     fn cuDeviceSetMemPool(device: i32, pool: Handle) {
@@ -162,21 +170,21 @@ api! {
         if pool.device.ordinal != device {
             return Err(CuError::INVALID_VALUE);
         }
-        *lock(&Pool::of(device)?.1) = pool;
+        *lock(&Pool::of(device)?.current) = pool;
         Ok(())
     }
 
     fn cuMemGetDefaultMemPool(pool: Out<Handle>, location: Out<Location>, _kind: u32) {
-        pool.set(Pool::of(at(location)?)?.0.handle)
+        pool.set(Pool::of(at(location)?)?.default.handle)
     }
 
     fn cuMemGetMemPool(pool: Out<Handle>, location: Out<Location>, _kind: u32) {
-        pool.set(lock(&Pool::of(at(location)?)?.1).handle)
+        pool.set(lock(&Pool::of(at(location)?)?.current).handle)
     }
 
     fn cuMemSetMemPool(location: Out<Location>, _kind: u32, pool: Handle) {
         let pool = handle::get::<Pool>(pool)?;
-        *lock(&Pool::of(at(location)?)?.1) = pool;
+        *lock(&Pool::of(at(location)?)?.current) = pool;
         Ok(())
     }
 
@@ -196,9 +204,9 @@ api! {
         }
         found.destroyed.store(true, Ordering::Relaxed);
         let slot = Pool::of(found.device.ordinal)?;
-        let mut current = lock(&slot.1);
+        let mut current = lock(&slot.current);
         if current.handle == pool {
-            *current = slot.0.clone();
+            *current = slot.default.clone();
         }
         handle::remove::<Pool>(pool).map(drop)
     }

@@ -454,7 +454,8 @@ pub fn set_visible(base: u64, device: i32, see: bool) -> Res {
     if see {
         show(allocation, device)
     } else {
-        Ok(hide(allocation, device))
+        hide(allocation, device);
+        Ok(())
     }
 }
 

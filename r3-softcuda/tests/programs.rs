@@ -185,10 +185,8 @@ fn every_entry_point_is_exported() {
     for name in names {
         let name = std::ffi::CString::new(name).expect("a name");
         // SAFETY: a handle of dlopen, and a string.
-        assert!(
-            !unsafe { libc::dlsym(library, name.as_ptr()) }.is_null(),
-            "{name:?}"
-        );
+        let found = unsafe { libc::dlsym(library, name.as_ptr()) };
+        assert!(!found.is_null(), "{name:?}");
     }
 }
 
