@@ -169,12 +169,14 @@ impl<'m> Flow<'m> {
 
     /// `[kernel_param_2+8]`
     fn parameter(&self, operand: &Operand) -> Option<Option<String>> {
-        let Operand::Address(name, offset) = operand else {
-            return None;
+        let (name, offset) = match operand {
+            Operand::Address(name, offset) => (name, *offset),
+            Operand::AddressPlusZero(name) => (name, 0),
+            _ => return None,
         };
         let index = *self.params.get(self.module.name(*name))?;
         let param = self.kernel.params.get(index)?;
-        let offset = u32::try_from(*offset).ok()?;
+        let offset = u32::try_from(offset).ok()?;
         Some(Some(argument(
             self.kernel,
             param.offset.checked_add(offset)?,
@@ -205,7 +207,7 @@ impl<'m> Flow<'m> {
         if mnemonic.space().is_some_and(elsewhere) {
             return None;
         }
-        let Operand::Address(register, _) = address else {
+        let (Operand::Address(register, _) | Operand::AddressPlusZero(register)) = address else {
             return None;
         };
         let place = self.origins.get(register)?.clone()?;

@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use r3_emu::accuracy::{self, Bound};
 use r3_ptx::isa::{Mnemonic, Opcode, Operation, ScalarType, Space};
 use r3_ptx::typed::{Body, FnId, Instruction, Module, Operand, RegId, Symbol};
 
@@ -151,14 +152,35 @@ fn reason(
             let what = format!("the order of {mnemonic}");
             Some((what, rounding(mnemonic.ty()?)))
         }
-        Opcode::Mma | Opcode::Wmma | Opcode::Wgmma | Opcode::Tcgen05
-            if mnemonic.types().iter().any(|ty| ty.is_float()) =>
-        {
-            let ty = *mnemonic.types().first()?;
-            Some((format!("the order of sums in {mnemonic}"), rounding(ty)))
-        }
         Opcode::Tex | Opcode::Tld4 => Some((format!("filtering of {mnemonic}"), 2f64.powi(-8))),
-        _ => None,
+        _ => {
+            let relative = relative(accuracy::bound(mnemonic).bound, mnemonic)?;
+            Some((mnemonic.to_string(), relative))
+        }
+    }
+}
+
+/// A bound of one result, relative to its magnitude, or to 1 where only an absolute one is stated; the largest where
+/// it depends on the argument. `None` when all bits are defined.
+fn relative(bound: Bound, mnemonic: &Mnemonic) -> Option<f64> {
+    let rounding = || {
+        mnemonic
+            .types()
+            .iter()
+            .copied()
+            .find(|ty| ty.is_float())
+            .map(rounding)
+    };
+    match bound {
+        Bound::Exact => None,
+        Bound::Ulp(ulp) => Some(2.0 * ulp * rounding()?),
+        Bound::Relative(relative) => Some(relative),
+        Bound::Absolute(absolute) => Some(absolute),
+        Bound::Split {
+            absolute, relative, ..
+        } => Some(absolute.max(relative)),
+        Bound::Steps(steps) => steps.iter().map(|(_, bound)| *bound).reduce(f64::max),
+        Bound::Unstated => rounding(),
     }
 }
 
