@@ -1,5 +1,6 @@
 //! Special values: what the ISA's tables and published hardware behaviour say.
 
+use r3_emu::arith::half::{self, F16, Modifiers};
 use r3_emu::arith::single::{self, Extremum};
 use r3_emu::arith::video::{MultiplyAdd, Operation, Part, Relation, Scalar, Second, Simd};
 use r3_emu::arith::{Compare, Property, Round, approx, convert, double};
@@ -37,24 +38,37 @@ fn nan_results_of_f32_are_canonical() {
     is(single::abs(signalling, false), single::NAN);
 }
 
+/// Which payload stays, as seen on an H200.
 #[test]
-fn nan_results_of_f64_keep_the_first_payload() {
-    let a = f64::from_bits(0x7ff0_0000_0000_0123);
-    let b = f64::from_bits(0xfff8_0000_0000_0456);
+fn nan_results_of_f64_keep_a_payload() {
+    let bits = f64::from_bits;
+    let a = bits(0x7ff0_0000_0000_0001);
+    let b = bits(0xfff8_0000_1234_5678);
+    let c = bits(0xfff7_ffff_ffff_ffff);
+    let (quiet_a, quiet_b, quiet_c) = (0x7ff8_0000_0000_0001, b.to_bits(), u64::MAX);
     for round in [Round::NearestEven, Round::Down] {
-        assert_eq!(double::add(a, b, round).to_bits(), 0x7ff8_0000_0000_0123);
-        assert_eq!(double::add(1.0, b, round).to_bits(), b.to_bits());
-        assert_eq!(double::sub(1.0, b, round).to_bits(), b.to_bits());
-        assert_eq!(double::fma(1.0, 1.0, b, round).to_bits(), b.to_bits());
+        assert_eq!(double::add(a, 1.0, round).to_bits(), quiet_a);
+        assert_eq!(double::add(1.0, b, round).to_bits(), quiet_b);
+        assert_eq!(double::add(a, b, round).to_bits(), quiet_b);
+        assert_eq!(double::sub(1.0, b, round).to_bits(), quiet_b);
+        assert_eq!(double::sub(c, a, round).to_bits(), quiet_a);
+        assert_eq!(double::mul(c, a, round).to_bits(), quiet_a);
+        assert_eq!(double::fma(b, c, 1.0, round).to_bits(), quiet_c);
+        assert_eq!(double::fma(1.0, b, a, round).to_bits(), quiet_b);
+        assert_eq!(double::fma(c, 1.0, a, round).to_bits(), quiet_a);
+        assert_eq!(double::fma(c, 1.0, 1.0, round).to_bits(), quiet_c);
+        assert_eq!(double::div(a, b, round).to_bits(), quiet_a);
+        assert_eq!(double::div(1.0, c, round).to_bits(), quiet_c);
         let invalid = double::sub(f64::INFINITY, f64::INFINITY, round);
         assert_eq!(invalid.to_bits(), double::NAN);
+        assert_eq!(
+            double::fma(-0.0, f64::INFINITY, 1.0, round).to_bits(),
+            double::NAN
+        );
+        assert_eq!(double::div(0.0, 0.0, round).to_bits(), double::NAN);
         assert_eq!(double::sqrt(-1.0, round).to_bits(), double::NAN);
     }
-    // Two NaNs: ptxas selects the second and sets its quiet bit.
-    assert_eq!(
-        double::extremum(b, a, false).to_bits(),
-        0x7ff8_0000_0000_0123
-    );
+    assert_eq!(double::extremum(b, a, false).to_bits(), quiet_a);
     assert_eq!(double::extremum(b, 2.0, false), 2.0);
 }
 
@@ -184,7 +198,7 @@ fn testp_and_copysign() {
     use Property::*;
     let table = [
         (1.0, [true, false, true, false, true, false]),
-        (0.0, [true, false, true, false, false, false]),
+        (0.0, [true, false, true, false, true, false]),
         (SUBNORMAL, [true, false, true, false, false, true]),
         (-INF, [false, true, true, false, false, false]),
         (f32::NAN, [false, false, false, true, false, false]),
@@ -328,6 +342,97 @@ fn approximations_of_f64_use_the_upper_half() {
     assert_eq!(approx::rsqrt_double(0.25), 2.0);
 }
 
+/// As seen on an H200: `.ftz` looks at the value rounded to 24 bits without a smallest exponent.
+#[test]
+fn ftz_is_decided_before_subnormal_rounding() {
+    let bits = f32::from_bits;
+    let below_one = bits(0x3f7f_ffff);
+    let near = Round::NearestEven;
+    is(
+        single::mul(below_one, bits(0x8080_0000), near, true),
+        0x8000_0000,
+    );
+    is(
+        single::mul(below_one, bits(0x8080_0000), near, false),
+        0x8080_0000,
+    );
+    is(
+        single::mul(bits(0x0080_0000), below_one, Round::Up, true),
+        0,
+    );
+    is(single::div(below_one, bits(0x7e80_0000), near, true), 0);
+    is(
+        single::div(bits(0x0080_0000), bits(0x3f80_0001), Round::Up, true),
+        0,
+    );
+    let sum = single::fma(
+        bits(0x8080_0000),
+        bits(0x1f80_0000),
+        bits(0x0080_0000),
+        near,
+        true,
+    );
+    is(sum, 0x0080_0000);
+    let ftz = Modifiers {
+        ftz: true,
+        ..Modifiers::default()
+    };
+    assert_eq!(half::mul::<F16>(0x3bff, 0x0400, ftz), 0);
+    assert_eq!(half::fma::<F16>(0x0400, 0x3bff, 0x03ff, ftz), 0);
+    assert_eq!(
+        half::mul::<F16>(0x3bff, 0x0400, Modifiers::default()),
+        0x0400
+    );
+}
+
+/// As seen on an H200.
+#[test]
+fn nan_payloads_of_conversions() {
+    use convert::{Conversion, Number};
+    let conversion = |from, to| Conversion {
+        from,
+        to,
+        round: Round::NearestEven,
+        integral: None,
+        ftz: false,
+        sat: false,
+        satfinite: false,
+        relu: false,
+    };
+    let down = conversion(Number::F64, Number::F32);
+    assert_eq!(down.run(0x7ff7_5ee1_e97b_365f), 0x7ffa_f70f);
+    assert_eq!(down.run(0xfff8_0000_1234_5678), 0xffc0_0000);
+    let half = conversion(Number::F64, Number::F16);
+    assert_eq!(half.run(0xfff7_ffff_ffff_ffff), 0xffff);
+    assert_eq!(half.run(0x7ff0_0000_0000_0001), 0x7e00);
+    let up = conversion(Number::F32, Number::F64);
+    assert_eq!(up.run(0xffbf_ffff), 0xffff_ffff_e000_0000);
+    assert_eq!(
+        Conversion { ftz: true, ..up }.run(0xffbf_ffff),
+        0x7fff_ffff_e000_0000
+    );
+    assert_eq!(Conversion { sat: true, ..up }.run(0xffbf_ffff), 0);
+    let up = conversion(Number::F16, Number::F64);
+    assert_eq!(up.run(0xfe12), 0xfff8_4800_0000_0000);
+    let up = conversion(Number::F16, Number::F32);
+    assert_eq!(up.run(0xfe12), 0x7fff_ffff);
+}
+
+/// `min.xorsign.abs` takes the sign of a NaN too.
+#[test]
+fn xorsign_counts_the_sign_of_nan() {
+    let how = Extremum {
+        abs: true,
+        xorsign: true,
+        ..Extremum::default()
+    };
+    assert_eq!(half::extremum::<F16>(0xfe12, 0x0001, how), 0x8001);
+    is(
+        single::extremum(f32::from_bits(0xffc1_2345), 2.0, how),
+        0xc000_0000,
+    );
+}
+
 #[test]
 fn scalar_video() {
     let plain = Scalar {
@@ -341,6 +446,14 @@ fn scalar_video() {
     assert_eq!(plain.run(i32::MAX as u32, 1, 0), i32::MIN as u32);
     let sat = Scalar { sat: true, ..plain };
     assert_eq!(sat.run(i32::MAX as u32, 1, 0), i32::MAX as u32);
+    let unsigned = Scalar {
+        a: (Part::Word, false),
+        signed: false,
+        ..sat
+    };
+    // As seen on an H200: an unsigned word is clamped from below only.
+    assert_eq!(unsigned.run(u32::MAX, 2, 0), 1);
+    assert_eq!(unsigned.run(1, -2_i32 as u32, 0), 0);
     // Bytes: -1 + 2.
     let bytes = Scalar {
         a: (Part::Byte(3), true),
@@ -425,7 +538,9 @@ fn video_multiply_add() {
     );
     assert_eq!(MultiplyAdd { shift: 7, ..plain }.run(128, 5, 7), 5);
     let sat = MultiplyAdd { sat: true, ..plain };
-    assert_eq!(sat.run(u32::MAX, u32::MAX, 0), u32::MAX);
+    // As seen on an H200: factors and addend have signs, whatever the types say.
+    assert_eq!(sat.run(u32::MAX, u32::MAX, 0), 1);
+    assert_eq!(sat.run(0, 0, u32::MAX), 0);
     let signed = MultiplyAdd {
         a: (Part::Word, true),
         ..sat

@@ -1,8 +1,8 @@
 //! Between integers and floating-point numbers. (What stays within 16 bits and less is in [`half`](super::half) and
 //! [`small`](super::small).)
 
-use super::half::{BF16, F16, Half};
-use super::single::{flush_if, narrow};
+use super::half::{self, BF16, F16, Half};
+use super::single::{canonical, flush_if, from_double, narrow};
 use super::soft::{Format, Value};
 use super::{Round, double};
 
@@ -215,6 +215,12 @@ impl Conversion {
                 bits: width,
                 signed,
             } => self.of_integer(bits, width, signed),
+            // The payload stays, as on an H200.
+            Number::F16
+                if self.to == Number::F64 && !self.sat && half::is_nan::<F16>(bits as u16) =>
+            {
+                (bits & 0x8000) << 48 | 0x7ff8 << 48 | (bits & 0x3ff) << 42
+            }
             Number::F16 => self.of_single(F16::widen(bits as u16)),
             Number::BF16 => self.of_single(BF16::widen(bits as u16)),
             Number::F32 => self.of_single(flush_if(self.ftz, f32::from_bits(bits as u32))),
@@ -257,7 +263,10 @@ impl Conversion {
                 let round = self.integral.unwrap_or(Round::Zero);
                 integer!(single_to_integer(x, round), bits, signed)
             }
-            Number::F64 if x.is_nan() => double::quiet(x.into()).to_bits(),
+            Number::F64 if x.is_nan() && !self.sat => {
+                let x = if self.ftz { canonical(x) } else { x };
+                double::quiet(x.into()).to_bits()
+            }
             _ => self.encode(Format::F32.decode(x.to_bits().into())),
         }
     }
@@ -270,6 +279,15 @@ impl Conversion {
                 integer!(double_to_integer(x, round), bits, signed)
             }
             Number::F64 if x.is_nan() && !self.sat => double::quiet(x).to_bits(),
+            // The upper bits of the payload stay, as on an H200.
+            Number::F32 if !self.sat => from_double(x, self.round, self.ftz).to_bits().into(),
+            Number::F16 | Number::BF16 if x.is_nan() && !self.sat => {
+                let fraction_bits = if self.to == Number::F16 { 10 } else { 7 };
+                let bits = x.to_bits();
+                let nan = 0x7fff_u64 >> (fraction_bits - 1) << (fraction_bits - 1);
+                let payload = bits >> (52 - fraction_bits) & ((1 << fraction_bits) - 1);
+                bits >> 48 & 0x8000 | nan | payload
+            }
             _ => self.encode(Format::F64.decode(x.to_bits())),
         }
     }

@@ -1,9 +1,9 @@
 //! `.f64`
 //!
-//! NaN: PTX says that payloads are kept for `.f64` but not which. CUDA's own constant of a double NaN is
-//! `0xfff8000000000000`, and that is what an invalid operation gives here. An operation on NaNs gives the first of them in the
-//! order of the operands, made quiet. `min` and `max` of two NaNs give the second, as ptxas builds them from
-//! comparisons and selections.
+//! NaN: PTX says that payloads are kept for `.f64` but not whose. An H200 gives, made quiet: of a sum, a difference and a
+//! product the second operand's, else the first's; of `fma` the second's, else the third's, else the first's; of a quotient the
+//! first's, else the second's; of `min` and `max` of two NaNs the second's. An invalid operation gives
+//! `0xfff8000000000000`.
 
 use super::soft::{Format, Value};
 use super::{Compare, Property, Round, compare};
@@ -17,15 +17,16 @@ pub fn quiet(x: f64) -> f64 {
     f64::from_bits(x.to_bits() | 0x0008_0000_0000_0000)
 }
 
-/// The NaN of an operation on `a` and `b`, if its result is one.
+/// The NaN of an operation, if its result is one: that of the first operand that is, in the order in which hardware
+/// looks at them.
 #[inline(always)]
-fn settle(result: f64, a: f64, b: f64) -> f64 {
-    let nan = if b.is_nan() {
-        quiet(b)
+fn settle(result: f64, first: f64, then: f64) -> f64 {
+    let nan = if then.is_nan() {
+        quiet(then)
     } else {
         f64::from_bits(NAN)
     };
-    let nan = if a.is_nan() { quiet(a) } else { nan };
+    let nan = if first.is_nan() { quiet(first) } else { nan };
     if result.is_nan() { nan } else { result }
 }
 
@@ -44,7 +45,7 @@ pub fn add(a: f64, b: f64, round: Round) -> f64 {
         Round::NearestEven => a + b,
         _ => add_directed(a, b, round),
     };
-    settle(result, a, b)
+    settle(result, b, a)
 }
 
 #[inline(never)]
@@ -59,7 +60,7 @@ pub fn sub(a: f64, b: f64, round: Round) -> f64 {
         Round::NearestEven => a - b,
         _ => add_directed(a, -b, round),
     };
-    settle(result, a, b)
+    settle(result, b, a)
 }
 
 /// `mul`
@@ -69,7 +70,7 @@ pub fn mul(a: f64, b: f64, round: Round) -> f64 {
         Round::NearestEven => a * b,
         _ => mul_directed(a, b, round),
     };
-    settle(result, a, b)
+    settle(result, b, a)
 }
 
 #[inline(never)]
@@ -84,8 +85,8 @@ pub fn fma(a: f64, b: f64, c: f64, round: Round) -> f64 {
         Round::NearestEven => a.mul_add(b, c),
         _ => fma_directed(a, b, c, round),
     };
-    let second = if b.is_nan() { b } else { c };
-    settle(result, a, second)
+    let then = if c.is_nan() { c } else { a };
+    settle(result, b, then)
 }
 
 #[inline(never)]
@@ -175,7 +176,7 @@ pub fn test(property: Property, a: f64) -> bool {
         Property::Infinite => a.is_infinite(),
         Property::Number => !a.is_nan(),
         Property::NotANumber => a.is_nan(),
-        Property::Normal => a.is_normal(),
+        Property::Normal => a == 0.0 || a.is_normal(),
         Property::Subnormal => a.is_subnormal(),
     }
 }

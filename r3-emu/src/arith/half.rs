@@ -187,8 +187,15 @@ pub struct Modifiers {
     pub oob: bool,
 }
 
+/// The modifiers applied to a rounded result. `exact` is the value before rounding (to odd is enough): `.ftz` looks at the value rounded as
+/// if there were no smallest exponent, see [`single`].
 #[inline(always)]
-fn finish<H: Half>(result: u16, with: Modifiers) -> u16 {
+fn finish<H: Half>(result: u16, exact: f64, with: Modifiers) -> u16 {
+    let smallest = 1_u16 << H::FORMAT.fraction_bits;
+    let unit = f64::from(1_u32 << (H::FORMAT.fraction_bits + 2)).recip();
+    let limit = f64::from(H::widen(smallest)) * (1.0 - unit);
+    let below = with.ftz && result & 0x7fff == smallest && exact.abs() < limit;
+    let result = if below { result & 0x8000 } else { result };
     let result = flush_if::<H>(with.ftz, result);
     let result = if with.relu { relu::<H>(result) } else { result };
     if with.sat {
@@ -214,7 +221,8 @@ pub fn relu<H: Half>(x: u16) -> u16 {
 #[inline(always)]
 pub fn add<H: Half>(a: u16, b: u16, with: Modifiers) -> u16 {
     let (a, b) = (flush_if::<H>(with.ftz, a), flush_if::<H>(with.ftz, b));
-    finish::<H>(H::narrow(H::widen(a) + H::widen(b)), with)
+    let sum = H::widen(a) + H::widen(b);
+    finish::<H>(H::narrow(sum), f64::from(sum), with)
 }
 
 /// `sub`
@@ -227,13 +235,14 @@ pub fn sub<H: Half>(a: u16, b: u16, with: Modifiers) -> u16 {
 #[inline(always)]
 pub fn mul<H: Half>(a: u16, b: u16, with: Modifiers) -> u16 {
     let (a, b) = (flush_if::<H>(with.ftz, a), flush_if::<H>(with.ftz, b));
-    let (a, b) = (H::widen(a), H::widen(b));
+    let product = f64::from(H::widen(a)) * f64::from(H::widen(b));
     let result = if H::FORMAT.exponent_bits == 8 {
-        narrow_double::<H>(f64::from(a) * f64::from(b))
+        narrow_double::<H>(product)
     } else {
-        H::narrow(a * b)
+        // Exact as a single.
+        H::narrow(product as f32)
     };
-    finish::<H>(result, with)
+    finish::<H>(result, product, with)
 }
 
 /// `fma`
@@ -249,7 +258,7 @@ pub fn fma<H: Half>(a: u16, b: u16, c: u16, with: Modifiers) -> u16 {
     let addend = f64::from(H::widen(c));
     let sum = product + addend;
     let exact = odd(sum, sum_error(product, addend, sum));
-    let result = finish::<H>(narrow_double::<H>(exact), with);
+    let result = finish::<H>(narrow_double::<H>(exact), exact, with);
     if outside { 0 } else { result }
 }
 
@@ -277,9 +286,18 @@ pub fn abs<H: Half>(a: u16, ftz: bool) -> u16 {
 #[inline(always)]
 pub fn extremum<H: Half>(a: u16, b: u16, how: Extremum) -> u16 {
     let (a, b) = (flush_if::<H>(how.ftz, a), flush_if::<H>(how.ftz, b));
-    let (a, b) = (H::widen(a), H::widen(b));
-    // One of the two, so nothing is rounded.
-    H::narrow(single::extremum(a, b, Extremum { ftz: false, ..how }))
+    // One of the two, so nothing is rounded. The sign is taken from the bits: widened, a NaN has lost its own.
+    let plain = Extremum {
+        ftz: false,
+        xorsign: false,
+        ..how
+    };
+    let chosen = H::narrow(single::extremum(H::widen(a), H::widen(b), plain));
+    if how.xorsign && !is_nan::<H>(chosen) {
+        chosen | ((a ^ b) & 0x8000)
+    } else {
+        chosen
+    }
 }
 
 /// `setp`, `set`

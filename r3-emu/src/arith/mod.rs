@@ -121,7 +121,7 @@ pub enum Property {
     Number,
     /// NaN.
     NotANumber,
-    /// Neither zero, subnormal, infinite nor NaN.
+    /// Neither subnormal, infinite nor NaN; zero is, as on an H200.
     Normal,
     /// Subnormal; zero is not.
     Subnormal,

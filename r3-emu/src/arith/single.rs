@@ -39,6 +39,47 @@ pub fn flush_if(ftz: bool, x: f32) -> f32 {
     if ftz { flush(x) } else { x }
 }
 
+/// `2^-126`, the smallest normal number.
+const SMALLEST: f32 = f32::MIN_POSITIVE;
+
+/// `2^64`: brings results about [`SMALLEST`] to where rounding is not that of subnormal numbers.
+const LIFT: f32 = f32::from_bits((127 + 64) << 23);
+
+/// [`flush`] of a result. Hardware looks at the value rounded to 24 bits as if there were no smallest exponent: what rounds up to
+/// [`SMALLEST`] only among the coarser subnormal numbers is flushed too. `lifted` is the result times [`LIFT`], rounded.
+#[inline(always)]
+fn flush_result(result: f32, lifted: f32) -> f32 {
+    let below = result.abs() == SMALLEST && lifted.abs() < SMALLEST * LIFT;
+    if below {
+        0.0_f32.copysign(result)
+    } else {
+        flush(result)
+    }
+}
+
+/// A double rounded to single, with `.ftz` if so.
+#[inline(always)]
+pub fn narrow_flushed(x: f64, round: Round, ftz: bool) -> f32 {
+    let result = narrow(x, round);
+    if ftz {
+        flush_result(result, narrow(x * f64::from(LIFT), round))
+    } else {
+        result
+    }
+}
+
+/// `cvt.f32.f64`: rounded; of NaN the upper bits of the payload stay.
+#[inline(always)]
+pub fn from_double(x: f64, round: Round, ftz: bool) -> f32 {
+    let bits = x.to_bits();
+    let nan = (bits >> 32) as u32 & 0x8000_0000 | 0x7fc0_0000 | (bits >> 29) as u32 & 0x003f_ffff;
+    if x.is_nan() {
+        f32::from_bits(nan)
+    } else {
+        narrow_flushed(x, round, ftz)
+    }
+}
+
 /// `.sat`: clamps to `[+0, 1]`, NaN to +0.
 #[inline(always)]
 pub fn saturate(x: f32) -> f32 {
@@ -125,10 +166,10 @@ pub fn sum_error(a: f64, b: f64, sum: f64) -> f64 {
 
 /// `a + b` of doubles that came from singles or products of two, rounded once.
 #[inline(always)]
-fn add_wide(a: f64, b: f64, round: Round) -> f32 {
+fn add_wide(a: f64, b: f64, round: Round, ftz: bool) -> f32 {
     let sum = a + b;
     let exact = odd(sum, sum_error(a, b, sum));
-    let result = narrow(exact, round);
+    let result = narrow_flushed(exact, round, ftz);
     let cancels = sum == 0.0 && (a.is_sign_negative() || b.is_sign_negative());
     if round == Round::Down && cancels {
         -0.0
@@ -143,8 +184,9 @@ pub fn add(a: f32, b: f32, round: Round, ftz: bool) -> f32 {
     let (a, b) = (flush_if(ftz, a), flush_if(ftz, b));
     let result = match round {
         Round::NearestEven => a + b,
-        _ => add_wide(f64::from(a), f64::from(b), round),
+        _ => add_wide(f64::from(a), f64::from(b), round, ftz),
     };
+    // Where a sum is subnormal it is exact.
     flush_if(ftz, canonical(result))
 }
 
@@ -159,10 +201,11 @@ pub fn sub(a: f32, b: f32, round: Round, ftz: bool) -> f32 {
 pub fn mul(a: f32, b: f32, round: Round, ftz: bool) -> f32 {
     let (a, b) = (flush_if(ftz, a), flush_if(ftz, b));
     let result = match round {
+        Round::NearestEven if ftz => flush_result(a * b, a * LIFT * b),
         Round::NearestEven => a * b,
-        _ => narrow(f64::from(a) * f64::from(b), round),
+        _ => narrow_flushed(f64::from(a) * f64::from(b), round, ftz),
     };
-    flush_if(ftz, canonical(result))
+    canonical(result)
 }
 
 /// `fma`, `mad`
@@ -170,10 +213,11 @@ pub fn mul(a: f32, b: f32, round: Round, ftz: bool) -> f32 {
 pub fn fma(a: f32, b: f32, c: f32, round: Round, ftz: bool) -> f32 {
     let (a, b, c) = (flush_if(ftz, a), flush_if(ftz, b), flush_if(ftz, c));
     let result = match round {
+        Round::NearestEven if ftz => flush_result(a.mul_add(b, c), (a * LIFT).mul_add(b, c * LIFT)),
         Round::NearestEven => a.mul_add(b, c),
-        _ => add_wide(f64::from(a) * f64::from(b), f64::from(c), round),
+        _ => add_wide(f64::from(a) * f64::from(b), f64::from(c), round, ftz),
     };
-    flush_if(ftz, canonical(result))
+    canonical(result)
 }
 
 /// `div.rn`, `.rz`, `.rm`, `.rp`
@@ -181,16 +225,17 @@ pub fn fma(a: f32, b: f32, c: f32, round: Round, ftz: bool) -> f32 {
 pub fn div(a: f32, b: f32, round: Round, ftz: bool) -> f32 {
     let (a, b) = (flush_if(ftz, a), flush_if(ftz, b));
     let result = match round {
+        Round::NearestEven if ftz => flush_result(a / b, a * LIFT / b),
         Round::NearestEven => a / b,
         _ => {
             let (wide_a, wide_b) = (f64::from(a), f64::from(b));
             let quotient = wide_a / wide_b;
             let rest = (-quotient).mul_add(wide_b, wide_a);
             let error = if b < 0.0 { -rest } else { rest };
-            narrow(odd(quotient, error), round)
+            narrow_flushed(odd(quotient, error), round, ftz)
         }
     };
-    flush_if(ftz, canonical(result))
+    canonical(result)
 }
 
 /// `rcp.rn`, `.rz`, `.rm`, `.rp`
@@ -303,7 +348,7 @@ pub fn test(property: Property, a: f32) -> bool {
         Property::Infinite => magnitude == 0x7f80_0000,
         Property::Number => magnitude <= 0x7f80_0000,
         Property::NotANumber => magnitude > 0x7f80_0000,
-        Property::Normal => (0x0080_0000..0x7f80_0000).contains(&magnitude),
+        Property::Normal => magnitude == 0 || (0x0080_0000..0x7f80_0000).contains(&magnitude),
         Property::Subnormal => (1..0x0080_0000).contains(&magnitude),
     }
 }

@@ -109,7 +109,7 @@ pub fn tf32(x: f32, toward_zero: bool, satfinite: bool, relu: bool) -> u32 {
     };
     let sign = bits & 0x8000_0000;
     if magnitude > 0x7f80_0000 {
-        single::NAN
+        single::NAN & 0xffff_e000
     } else if relu && sign != 0 {
         0
     } else {

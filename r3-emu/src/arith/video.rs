@@ -120,7 +120,8 @@ impl Operation {
             Self::Min => a.min(b),
             Self::Max => a.max(b),
             Self::Average => (a + b + i64::from(a + b >= 0)) >> 1,
-            Self::ShiftLeft { clamp } => a << count(clamp),
+            // 34 bits, as ptxas computes it.
+            Self::ShiftLeft { clamp } => a << count(clamp) << 30 >> 30,
             Self::ShiftRight { clamp } => a >> count(clamp),
             Self::Set(relation) => i64::from(match relation {
                 Relation::Eq => a == b,
@@ -177,10 +178,14 @@ impl Scalar {
             Second::Merge(part) => part,
             _ => Part::Word,
         };
-        let value = if self.sat {
-            clamp(value, part.bits(), self.signed)
-        } else {
+        let shifts = matches!(self.operation, Operation::ShiftLeft { .. });
+        let value = if !self.sat {
             value
+        } else if part == Part::Word && !self.signed && !shifts {
+            // What ptxas makes of it clamps only from below, and an H200 wraps above.
+            value.max(0)
+        } else {
+            clamp(value, part.bits(), self.signed)
         } as u32;
         let number = |x: u32| extend(x, 32, self.signed);
         match self.second {
@@ -217,17 +222,17 @@ impl MultiplyAdd {
     #[inline(always)]
     pub fn run(self, a: u32, b: u32, c: u32) -> u32 {
         let signed = self.a.1 || self.b.1 || self.negate_product || self.negate_addend;
-        let product =
-            i128::from(self.a.0.extract(a, self.a.1)) * i128::from(self.b.0.extract(b, self.b.1));
+        // What ptxas makes of it multiplies and extends with sign whatever the types say, and so does an H200.
+        let factor = |(part, signed): (Part, bool), x| part.extract(x, signed) as i32;
+        let product = i128::from(factor(self.a, a)) * i128::from(factor(self.b, b));
         let product = if self.negate_product {
             -product
         } else {
             product
         };
-        // The complement is taken in 32 bits, before the extension.
         let addend = if self.negate_addend { !c } else { c };
         let one = i128::from(self.plus_one || self.negate_addend);
-        let sum = product + i128::from(extend(addend, 32, signed)) + one;
+        let sum = product + i128::from(addend as i32) + one;
         let result = sum >> self.shift;
         let result = if self.sat && signed {
             result.clamp(i128::from(i32::MIN), i128::from(i32::MAX))

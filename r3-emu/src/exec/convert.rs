@@ -164,12 +164,12 @@ fn frequent(
             convert::u64_to_double(x, R)
         })),
         (T::F64, T::F32) if !whole => by_flag!(ftz, F => d.map1(CLASS, |x: f32| {
-            let wide = f64::from(single::flush_if(F, x));
+            let wide = f64::from(if F { single::flush(single::canonical(x)) } else { x });
             if x.is_nan() { double::quiet(wide) } else { wide }
         })),
         (T::F32, T::F64) if !whole => {
             by_round!(round, R => by_flag!(ftz, F => d.map1(CLASS, |x: f64| {
-                single::flush_if(F, single::canonical(single::narrow(x, R)))
+                single::from_double(x, R, F)
             })))
         }
         (T::F32, T::F32) => by_flag!(ftz, F => by_flag!(whole, WHOLE => {
