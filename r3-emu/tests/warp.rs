@@ -251,6 +251,23 @@ fn lanes_of_one_arm_shuffle_among_themselves() {
 }
 
 #[test]
+fn lanes_that_do_not_take_part_give_zero() {
+    // Lanes 0 to 15 ask their neighbours 16 lanes up, who are elsewhere; with the old form and the new one.
+    for (word, mask) in [("", ""), (".sync", ", 0xffff")] {
+        let out = lanes(
+            &format!(
+                "add.u32 %r0, %lane, 7;\nmov.u32 %r1, 5;\nsetp.ge.u32 %q0, %lane, 16;\n@%q0 bra done;\n\
+                 shfl{word}.bfly.b32 %r1|%q1, %r0, 16, 31{mask};\nselp.u32 %r2, 1, 0, %q1;\ndone:\n\
+                 st.global.v2.u32 [%p0], {{%r1, %r2}};"
+            ),
+            &[],
+        );
+        assert_eq!(out[..16], [1 << 32; 16]);
+        assert_eq!(out[16..], [5; 16]);
+    }
+}
+
+#[test]
 fn one_instruction_serves_groups_with_masks_of_their_own() {
     let out = lanes(
         "shr.u32 %r0, %lane, 3;\nshl.b32 %r1, %r0, 3;\nmov.u32 %r2, 0xff;\nshl.b32 %r2, %r2, %r1;\n\

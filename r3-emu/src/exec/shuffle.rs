@@ -1,7 +1,7 @@
 //! Shuffles: a lane reads a register of another one.
 //!
-//! `shfl.sync` waits until all lanes of its mask that have not exited are there. Reading a lane that is not in the mask,
-//! or did not come, gives what is in its register (the ISA leaves it open).
+//! `shfl.sync` waits until all lanes of its mask that have not exited are there. The ISA leaves open what a lane gives that
+//! does not execute the shuffle; here it is zero, as on an H200.
 
 use super::{Flow, LANES, Op};
 use crate::block::Warp;
@@ -64,7 +64,8 @@ fn shuffle(mode: Mode, warp: &mut Warp, op: &Op, mask: u32) -> Flow {
     let mut inside = 0u32;
     for lane in 0..LANES {
         let (from, valid) = source(mode, lane as u32, operand[lane], control[lane]);
-        result[lane] = value[from as usize & 31];
+        let present = (mask >> (from & 31) & 1).wrapping_neg();
+        result[lane] = value[from as usize & 31] & present;
         inside |= u32::from(valid) << lane;
     }
     warp.put(op.d, mask, &result);
