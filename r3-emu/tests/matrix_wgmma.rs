@@ -371,3 +371,94 @@ fn the_widest_product_has_256_columns() {
         step: 0,
     });
 }
+
+/// Half of A is stored: two of four neighbours, which ones is in the metadata of each warp's rows.
+#[test]
+fn sparse_rows_have_their_elements_where_the_metadata_says() {
+    const CHOICES: [(u32, [usize; 2]); 6] = [
+        (0b0100, [0, 1]),
+        (0b1000, [0, 2]),
+        (0b1100, [0, 3]),
+        (0b1001, [1, 2]),
+        (0b1101, [1, 3]),
+        (0b1110, [2, 3]),
+    ];
+    let (n, k) = (8, 32);
+    let layout = along_k(16);
+    let stored = small(4, 64 * 16);
+    let b = small(5, n * k);
+    let mut dense = vec![0; 64 * k];
+    let mut bits = [0u32; 64];
+    for row in 0..64 {
+        for chunk in 0..8 {
+            let (nibble, places) = CHOICES[(row * 5 + chunk) % 6];
+            bits[row] |= nibble << (4 * chunk);
+            for (s, place) in places.into_iter().enumerate() {
+                dense[row * k + 4 * chunk + place] = stored[row * 16 + 2 * chunk + s];
+            }
+        }
+    }
+    let mut memory = vec![0u8; n * k * 2];
+    for j in 0..n {
+        for l in 0..k {
+            let at = layout.place(j, l, 2, k);
+            memory[at..at + 2].copy_from_slice(&encode("f16", b[j * k + l]).to_le_bytes()[..2]);
+        }
+    }
+    for selector in 0..2 {
+        let fragment: Vec<u32> = (0..128 * 5)
+            .map(|i| {
+                let (thread, register) = (i / 5, i % 5);
+                let (warp, lane) = (thread / 32, thread % 32);
+                let (group, member) = (lane / 4, lane % 4);
+                if register == 4 {
+                    // Two lanes of four have the metadata: 16 columns of a row and of the eighth after it.
+                    let shift = 16 * (member % 2);
+                    let of = |row: usize| bits[16 * warp + row] >> shift & 0xffff;
+                    return if member / 2 == selector {
+                        of(group) | of(group + 8) << 16
+                    } else {
+                        0xdead_beef
+                    };
+                }
+                let row = 16 * warp + group + 8 * (register % 2);
+                let element = |e: usize| {
+                    encode(
+                        "f16",
+                        stored[row * 16 + 2 * member + e + 8 * (register / 2)],
+                    )
+                };
+                element(0) | element(1) << 16
+            })
+            .collect();
+        let text = format!(
+            ".version 8.6\n.target sm_90a\n.address_size 64\n.visible .entry k(.param .u64 in, .param .u64 fragment, .param .u64 out, \
+             .param .u64 db)\n{{\n.shared .align 1024 .b8 tile[512];\n.reg .b32 %t, %at, %m, %a<4>;\n.reg .f32 %d<4>;\n\
+             .reg .b64 %p, %q, %db;\n.reg .pred %on;\nmov.u32 %t, %tid.x;\nld.param.u64 %db, [db];\nsetp.ne.u32 %on, 0, 0;\n\
+             ld.param.u64 %p, [in];\nmad.wide.u32 %q, %t, 4, %p;\nld.global.b32 %a0, [%q];\nmov.u32 %at, tile;\n\
+             mad.lo.u32 %at, %t, 4, %at;\nst.shared.b32 [%at], %a0;\nld.param.u64 %p, [fragment];\nmad.wide.u32 %q, %t, 20, %p;\n\
+             ld.global.b32 %a0, [%q];\nld.global.b32 %a1, [%q+4];\nld.global.b32 %a2, [%q+8];\nld.global.b32 %a3, [%q+12];\n\
+             ld.global.b32 %m, [%q+16];\nbar.sync 0;\nwgmma.fence.sync.aligned;\n\
+             wgmma.mma_async.sp.sync.aligned.m64n8k32.f32.f16.f16 {{%d0, %d1, %d2, %d3}}, {{%a0, %a1, %a2, %a3}}, %db, %m, {selector}, \
+             %on, 1, 1, 0;\nwgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;\nld.param.u64 %p, [out];\n\
+             mad.wide.u32 %q, %t, 16, %p;\nst.global.v4.f32 [%q], {{%d0, %d1, %d2, %d3}};\nret;\n}}\n"
+        );
+        let mut args = [
+            Arg::Buffer(memory.clone()),
+            Arg::words(&fragment),
+            Arg::zeros(2048),
+            Arg::Scalar(layout.descriptor(0, 2, k)),
+        ];
+        run(&text, "k", Shape::new(1, 128), &mut args);
+        for (i, got) in args[2].to_singles().into_iter().enumerate() {
+            let (thread, r) = (i / 4, i % 4);
+            let (warp, lane) = (thread / 32, thread % 32);
+            let (row, column) = (16 * warp + lane / 4 + 8 * (r / 2), 2 * (lane % 4) + r % 2);
+            let want: i32 = (0..k).map(|l| dense[row * k + l] * b[column * k + l]).sum();
+            assert_eq!(
+                got, want as f32,
+                "selector {selector} row {row} column {column}"
+            );
+        }
+    }
+}
