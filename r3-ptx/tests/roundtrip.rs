@@ -576,3 +576,95 @@ proptest! {
         prop_assert_eq!(module, again, "{}", text);
     }
 }
+
+/// Lines of real files, damaged and mixed: one change is a place, how much goes, and what comes instead.
+fn damaged() -> BoxedStrategy<String> {
+    const FILES: [&str; 4] = [
+        include_str!("fixtures/traps.ptx"),
+        include_str!("fixtures/asm.ptx"),
+        include_str!("fixtures/hopper.ptx"),
+        include_str!("fixtures/variables.ptx"),
+    ];
+    const PIECES: [&str; 28] = [
+        "",
+        ";",
+        "{",
+        "}",
+        "(",
+        ")",
+        "[",
+        "]",
+        ",",
+        "|",
+        "+0",
+        "-",
+        "%tid.x",
+        "_",
+        ".b32",
+        "0x8000000000000000",
+        ".5",
+        "WARP_SZ",
+        ":",
+        "!",
+        "@p ",
+        "//",
+        "/*",
+        "\"",
+        "# 1 \"f\"\n",
+        "::",
+        "<4>",
+        " = {1, generic(managed)}",
+    ];
+    let change = (
+        any::<prop::sample::Index>(),
+        0usize..6,
+        prop::sample::select(PIECES.to_vec()),
+    );
+    let file = prop::sample::select(FILES.to_vec());
+    (
+        file,
+        any::<prop::sample::Index>(),
+        1usize..40,
+        prop::collection::vec(change, 0..3),
+    )
+        .prop_map(|(file, from, lines, changes)| {
+            // A few lines in a body that is whole, so that some of it is accepted.
+            let all: Vec<&str> = file.lines().collect();
+            let from = from.index(all.len());
+            let mut text = all[from..all.len().min(from + lines)].join("\n");
+            for (at, gone, piece) in changes {
+                let at = at.index(text.len() + 1);
+                let end = text.len().min(at + gone);
+                if text.is_char_boundary(at) && text.is_char_boundary(end) {
+                    text.replace_range(at..end, piece);
+                }
+            }
+            format!(".version 9.0\n.target sm_90a\n.address_size 64\n.entry k () {{\n{text}\n}}\n")
+        })
+        .boxed()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+
+    #[test]
+    fn damaged_text_is_refused_or_read_as_it_is_printed(text in damaged()) {
+        match r3_ptx::parse(&text) {
+            Err(errors) => {
+                prop_assert!(!errors.list.is_empty());
+                _ = errors.render(&text);
+            }
+            Ok(mut module) => {
+                _ = r3_ptx::check(&module);
+                let printed = module.to_string();
+                let mut again = match r3_ptx::parse(&printed) {
+                    Ok(again) => again,
+                    Err(errors) => return Err(TestCaseError::fail(errors.render(&printed))),
+                };
+                module.clear_positions();
+                again.clear_positions();
+                prop_assert_eq!(module, again, "{}", printed);
+            }
+        }
+    }
+}
