@@ -147,7 +147,7 @@ fn literals_become_bits_of_their_type() {
     let bits: Vec<_> = body
         .instructions
         .iter()
-        .map(|i| body.operands(i)[1..].first().copied())
+        .map(|i| body.operands(i).get(1).copied())
         .collect();
     let expected = [
         70000 & 0xFFFF,

@@ -614,7 +614,7 @@ ret;
 .local .align 8 .b8 stack[32];
 {registers}.reg .b32 %t<4>;
 .reg .b64 %t4, %in, %out, %sum, %stack;
-.reg .b32 %own, %base, %tid;
+.reg .b32 %own, %base, %me;
 .reg .pred %t, %b<{n}>;
 .reg .b32 %m<{n}>, %n<{n}>, %c<{n}>;
 .reg .f32 %x<{x}>;
@@ -629,11 +629,11 @@ ret;
             "ld.param.u64 %in, [input];
 ld.param.u64 %out, [output];
 add.u64 %sum, %out, {total};
-mov.u32 %tid, %tid.x;
-mad.wide.u32 %in, %tid, {}, %in;
-mad.wide.u32 %out, %tid, {thread_bytes}, %out;
+mov.u32 %me, %tid.x;
+mad.wide.u32 %in, %me, {}, %in;
+mad.wide.u32 %out, %me, {thread_bytes}, %out;
 mov.u32 %base, values;
-mad.lo.u32 %own, %tid, 4, %base;
+mad.lo.u32 %own, %me, 4, %base;
 mov.u64 %stack, stack;
 {loads}",
             INPUT_WORDS * 8
@@ -642,7 +642,7 @@ mov.u64 %stack, stack;
             _ = writeln!(text, "st.local.b64 [stack+{}], %l{n};", n * 8);
         }
         // Thread 0 clears the sums of the block, and in the end writes them.
-        _ = writeln!(text, "setp.ne.u32 %b0, %tid, 0;\n@%b0 bra CLEARED;");
+        _ = writeln!(text, "setp.ne.u32 %b0, %me, 0;\n@%b0 bra CLEARED;");
         for at in 0..ACCUMULATORS.len() {
             _ = writeln!(text, "st.shared.u32 [sums+{}], 0;", at * 4);
         }
@@ -651,7 +651,7 @@ mov.u64 %stack, stack;
             "CLEARED:\nbar.sync 0;\n{}bar.sync 0;\n{stores}",
             self.body
         );
-        _ = writeln!(text, "setp.ne.u32 %b0, %tid, 0;\n@%b0 bra WRITTEN;");
+        _ = writeln!(text, "setp.ne.u32 %b0, %me, 0;\n@%b0 bra WRITTEN;");
         for at in 0..ACCUMULATORS.len() {
             let to = (ACCUMULATORS.len() + at) * 4;
             _ = writeln!(
