@@ -35,12 +35,15 @@ fn main() -> ExitCode {
     }
 }
 
+/// Size and bytes of all sections of one name, by name.
+type Sections = BTreeMap<String, Vec<(u64, Vec<u8>)>>;
+
 /// Sections that make the code what it is: size and bytes of all of one name.
-fn sections(file: &str) -> Result<BTreeMap<String, Vec<(u64, Vec<u8>)>>, String> {
+fn sections(file: &str) -> Result<Sections, String> {
     let bytes = std::fs::read(file).map_err(|error| format!("{file}: {error}"))?;
     let elf = object::read::elf::ElfFile64::<object::Endianness>::parse(&*bytes)
         .map_err(|error| format!("{file}: {error}"))?;
-    let mut found = BTreeMap::new();
+    let mut found = Sections::new();
     for section in elf.sections() {
         let name = section.name().unwrap_or_default();
         let of = name
@@ -52,7 +55,7 @@ fn sections(file: &str) -> Result<BTreeMap<String, Vec<(u64, Vec<u8>)>>, String>
             continue;
         }
         let data = section.data().unwrap_or_default();
-        let list: &mut Vec<_> = found.entry(name.to_string()).or_default();
+        let list = found.entry(name.to_string()).or_default();
         list.push((section.size(), data.to_vec()));
     }
     Ok(found)
