@@ -231,6 +231,6 @@ fn no_form(mnemonic: &Mnemonic) -> CheckError {
     CheckError::Form {
         opcode,
         mnemonic: mnemonic.text().into(),
-        nearest: nearest.map_or("", |form| &form.text).into(),
+        nearest: nearest.map_or("", |form| &form.spelled).into(),
     }
 }

@@ -23,6 +23,8 @@ pub struct Form {
     pub sm: Option<Sm>,
     /// The line of the table, without its properties.
     pub text: String,
+    /// The same with the sets written out, for messages.
+    pub spelled: String,
 }
 
 /// A place for one modifier.

@@ -133,6 +133,7 @@ fn form(line: &str, sets: &Sets<'_>) -> Option<Form> {
             .map(|o| operand(o.trim()))
             .collect::<Option<_>>()?,
     };
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let mut form = Form {
         opcode,
         slots,
@@ -140,7 +141,8 @@ fn form(line: &str, sets: &Sets<'_>) -> Option<Form> {
         effects: Effects::default(),
         ptx: None,
         sm: None,
-        text: text.split_whitespace().collect::<Vec<_>>().join(" "),
+        spelled: spell(&text, sets),
+        text,
     };
     for operand in &form.operands {
         if is_memory(operand.kind) {
@@ -156,6 +158,20 @@ fn form(line: &str, sets: &Sets<'_>) -> Option<Form> {
         apply(&mut form, property)?;
     }
     Some(form)
+}
+
+/// Writes out the sets.
+fn spell(text: &str, sets: &Sets<'_>) -> String {
+    let mut pieces = text.split('$');
+    let mut out = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        let end = piece.find(|c: char| !c.is_ascii_alphanumeric());
+        let (name, rest) = piece.split_at(end.unwrap_or(piece.len()));
+        let words = sets.get(name).map(|words| words.join(" "));
+        out.push_str(&format!("({})", words.unwrap_or_default()));
+        out.push_str(rest);
+    }
+    out
 }
 
 fn is_memory(kind: OperandKind) -> bool {
