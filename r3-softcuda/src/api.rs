@@ -8,7 +8,7 @@ use std::ffi::{CStr, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::error::{CuError, Res};
-use crate::process;
+use crate::{process, testing};
 
 /// An out-pointer.
 #[repr(transparent)]
@@ -167,11 +167,12 @@ const BEFORE_INIT: &[&str] = &[
 /// Runs the body of an entry point.
 pub fn enter(name: &'static str, per_thread: bool, body: impl FnOnce(&Call) -> Res) -> i32 {
     let result = catch_unwind(AssertUnwindSafe(|| {
-        process::log(name);
+        testing::log(name);
+        testing::meet(name);
         if !BEFORE_INIT.contains(&name) || name == "cuInit" {
             process::check(name == "cuInit")?;
         }
-        process::refusal(name)?;
+        testing::refusal(name)?;
         body(&Call { name, per_thread })
     }));
     match result {

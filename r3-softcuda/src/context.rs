@@ -184,6 +184,31 @@ fn create(out: Out<Handle>, flags: u32, device: i32) -> Res {
     with_stack(|stack| stack.push(context))
 }
 
+fn destroy(context: Handle) -> Res {
+    let context = handle::get::<Context>(context)?;
+    if context.primary {
+        return Err(CuError::INVALID_CONTEXT);
+    }
+    with_stack(|stack| {
+        if stack.last().is_some_and(|top| Arc::ptr_eq(top, &context)) {
+            stack.pop();
+        }
+    })?;
+    context.destroy();
+    Ok(())
+}
+
+fn push(context: Handle) -> Res {
+    let context = handle::get::<Context>(context)?;
+    with_stack(|stack| stack.push(context))
+}
+
+fn pop(context: Out<Handle>) -> Res {
+    let popped = with_stack(Vec::pop)?.ok_or(CuError::INVALID_CONTEXT)?;
+    context.set_if_wanted(popped.handle);
+    Ok(())
+}
+
 fn set_current(context: Handle) -> Res {
     let context = if context == 0 {
         None
@@ -197,6 +222,10 @@ fn set_current(context: Handle) -> Res {
 }
 
 api! {
+    fn cuCtxCreate(context: Out<Handle>, flags: u32, device: i32) {
+        create(context, flags, device)
+    }
+
     fn cuCtxCreate_v2(context: Out<Handle>, flags: u32, device: i32) {
         create(context, flags, device)
     }
@@ -217,18 +246,12 @@ api! {
         create(context, flags, device)
     }
 
+    fn cuCtxDestroy(context: Handle) {
+        destroy(context)
+    }
+
     fn cuCtxDestroy_v2(context: Handle) {
-        let context = handle::get::<Context>(context)?;
-        if context.primary {
-            return Err(CuError::INVALID_CONTEXT);
-        }
-        with_stack(|stack| {
-            if stack.last().is_some_and(|top| Arc::ptr_eq(top, &context)) {
-                stack.pop();
-            }
-        })?;
-        context.destroy();
-        Ok(())
+        destroy(context)
     }
 
     fn cuCtxAttach(context: Out<Handle>, _flags: u32) {
@@ -240,15 +263,20 @@ api! {
         Ok(())
     }
 
+    fn cuCtxPushCurrent(context: Handle) {
+        push(context)
+    }
+
     fn cuCtxPushCurrent_v2(context: Handle) {
-        let context = handle::get::<Context>(context)?;
-        with_stack(|stack| stack.push(context))
+        push(context)
+    }
+
+    fn cuCtxPopCurrent(context: Out<Handle>) {
+        pop(context)
     }
 
     fn cuCtxPopCurrent_v2(context: Out<Handle>) {
-        let popped = with_stack(Vec::pop)?.ok_or(CuError::INVALID_CONTEXT)?;
-        context.set_if_wanted(popped.handle);
-        Ok(())
+        pop(context)
     }
 
     fn cuCtxSetCurrent(context: Handle) {

@@ -124,6 +124,10 @@ api! {
         event.set(made.handle)
     }
 
+    fn cuEventDestroy(event: Handle) {
+        handle::remove::<Event>(event).map(drop)
+    }
+
     fn cuEventDestroy_v2(event: Handle) {
         handle::remove::<Event>(event).map(drop)
     }
@@ -164,9 +168,5 @@ api! {
 
     fn cuEventElapsedTime_v2(milliseconds: Out<f32>, start: Handle, end: Handle) {
         elapsed(milliseconds, start, end)
-    }
-
-    fn cuCtxRecordEvent(_context: Handle, _event: Handle) {
-        Err(CuError::NOT_SUPPORTED)
     }
 }

@@ -269,6 +269,7 @@ impl Gpu {
             40 => self.copy_engines,
             75 => self.compute.0,
             76 => self.compute.1,
+            88 => i32::from(crate::pageable::enabled()),
             81 => self.shared_per_multiprocessor,
             85 => ordinal,
             87 => self.double_ratio,

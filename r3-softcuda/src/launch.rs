@@ -13,9 +13,11 @@ use crate::function::{self, Function};
 use crate::handle::{self, Handle};
 use crate::module::Module;
 use crate::occupancy;
+use crate::pageable;
 use crate::process::{self, lock};
 use crate::space::InUse;
 use crate::stream;
+use crate::testing;
 use crate::work::Work;
 
 /// A launch of a kernel.
@@ -155,7 +157,9 @@ impl Launch {
 
     /// Runs it to its end.
     pub fn run(&self, context: &Arc<Context>) -> Res {
+        let _full = testing::fill_device();
         let _in_use = InUse::begin();
+        let _opened = pageable::open(&context.device.memory);
         let config = LaunchConfig {
             grid: self.shape.grid,
             block: self.shape.block,

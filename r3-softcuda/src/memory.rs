@@ -223,20 +223,8 @@ api! {
         Ok(())
     }
 
-    fn cuIpcGetMemHandle(_handle: Out<[u8; 64]>, _address: u64) {
-        Err(CuError::NOT_SUPPORTED)
-    }
-
-    fn cuIpcOpenMemHandle_v2(_address: Out<u64>, _handle: IpcHandle, _flags: u32) {
-        Err(CuError::NOT_SUPPORTED)
-    }
-
     fn cuIpcCloseMemHandle(_address: u64) {
         Err(CuError::INVALID_VALUE)
-    }
-
-    fn cuIpcGetEventHandle(_handle: Out<[u8; 64]>, _event: Handle) {
-        Err(CuError::NOT_SUPPORTED)
     }
 }
 
@@ -337,7 +325,3 @@ fn attribute_of(found: &Allocation, pointer: u64, attribute: u32) -> Res<Value> 
         _ => return Err(CuError::INVALID_VALUE),
     })
 }
-
-/// `CUipcMemHandle`
-#[repr(C)]
-pub struct IpcHandle([u8; 64]);

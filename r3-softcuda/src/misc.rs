@@ -52,6 +52,7 @@ api! {
     }
 
     fn cuProfilerStart() {
+        crate::testing::begin_meeting();
         context::current().map(drop)
     }
 

@@ -14,7 +14,7 @@ use crate::function::{Function, Legacy, Settings};
 use crate::handle::{self, Handle};
 use crate::process::lock;
 use crate::space::{self, Kind, Request};
-use crate::stream;
+use crate::{stream, testing};
 
 /// A loaded module.
 pub struct Module {
@@ -80,10 +80,12 @@ impl Module {
         let handle = handle::fresh();
         let module = Arc::new_cyclic(|module: &Weak<Self>| {
             let kernels: Vec<_> = program.kernels().to_vec();
+            let mut left = testing::left_handles().into_iter();
             let functions = kernels.into_iter().filter_map(|info| {
                 let id = program.kernel(&info.name)?;
                 let name = std::ffi::CString::new(info.name.clone()).ok()?;
-                Some(handle::create(|handle| Function {
+                let handle = left.next().unwrap_or_else(handle::fresh);
+                let function = Arc::new(Function {
                     handle,
                     module: module.clone(),
                     id,
@@ -91,7 +93,9 @@ impl Module {
                     settings: Mutex::new(Settings::of(&info)),
                     legacy: Mutex::new(Legacy::default()),
                     info,
-                }))
+                });
+                handle::put(handle, &function);
+                Some(function)
             });
             let functions = functions.collect();
             Self {
@@ -123,6 +127,7 @@ impl Module {
 
     /// Makes its handles invalid. Work that is queued still has it.
     pub fn unload(&self) {
+        testing::leave_handles(self.functions.iter().map(|function| function.handle));
         for function in &self.functions {
             let _ = handle::remove::<Function>(function.handle);
         }

@@ -270,10 +270,6 @@ api! {
         flags.set(if sees { 3 } else { 0 })
     }
 
-    fn cuMemPoolExportToShareableHandle(_to: Out<u64>, _pool: Handle, _kind: u32, _flags: u64) {
-        Err(CuError::NOT_SUPPORTED)
-    }
-
     fn cuDeviceGraphMemTrim(device: i32) {
         device::get(device).map(drop)
     }

@@ -1,12 +1,11 @@
-//! The driver's life in a process: start, fork, end; and what tests ask of it through the environment.
+//! The driver's life in a process: start, fork, end; its settings and messages.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
+use std::collections::BTreeSet;
 use std::io::Write;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
-use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::error::{self, CuError, Res};
+use crate::error::{CuError, Res};
 
 const NEW: u8 = 0;
 const READY: u8 = 1;
@@ -113,65 +112,4 @@ pub fn once(key: &str, message: &str) {
 /// Says something on standard error.
 pub fn say(message: &str) {
     let _ = writeln!(std::io::stderr(), "{message}");
-}
-
-/// `SOFTCUDA_LOG=FILE`: one line a call: thread, name. `SOFTCUDA_SLOW=NAME`: a call of NAME takes a tenth of a second.
-pub fn log(name: &str) {
-    static SLOW: LazyLock<Option<String>> = LazyLock::new(|| setting("SLOW"));
-    if SLOW.as_deref() == Some(name) {
-        // A call in which its thread can be cancelled.
-        // SAFETY: no pointers.
-        unsafe { libc::usleep(100_000) };
-    }
-    static LOG: LazyLock<Option<File>> = LazyLock::new(|| {
-        let path = setting("LOG")?;
-        File::options().create(true).append(true).open(path).ok()
-    });
-    if let Some(mut file) = LOG.as_ref() {
-        // SAFETY: no arguments.
-        let thread = unsafe { libc::syscall(libc::SYS_gettid) };
-        let _ = file.write_all(format!("{thread} {name}\n").as_bytes());
-    }
-}
-
-/// `SOFTCUDA_FAIL=NAME:N[+][:ERROR],…`: the Nth call of NAME (with `+`, each one from there) fails.
-pub fn refusal(name: &str) -> Res {
-    struct Rule {
-        from: u64,
-        on: bool,
-        error: CuError,
-        seen: AtomicU64,
-    }
-    static RULES: LazyLock<BTreeMap<String, Rule>> = LazyLock::new(|| {
-        let text = setting("FAIL").unwrap_or_default();
-        let rule = |item: &str| {
-            let mut parts = item.split(':');
-            let name = parts.next()?.to_owned();
-            let count = parts.next()?;
-            let on = count.ends_with('+');
-            let from = count.trim_end_matches('+').parse().ok()?;
-            let error = match parts.next() {
-                Some(error) => error::parse(error)?,
-                None => CuError::UNKNOWN,
-            };
-            Some((
-                name,
-                Rule {
-                    from,
-                    on,
-                    error,
-                    seen: AtomicU64::new(0),
-                },
-            ))
-        };
-        text.split(',').filter_map(rule).collect()
-    });
-    let Some(rule) = RULES.get(name) else {
-        return Ok(());
-    };
-    let seen = rule.seen.fetch_add(1, Ordering::Relaxed) + 1;
-    if seen == rule.from || (rule.on && seen > rule.from) {
-        return Err(rule.error);
-    }
-    Ok(())
 }

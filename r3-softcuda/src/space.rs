@@ -239,6 +239,22 @@ impl Region {
     }
 }
 
+/// Addresses for device memory. `SOFTCUDA_ARENA=0x…`: from there on, where they are free.
+fn reserve_device(len: u64) -> Res<u64> {
+    static NEXT: LazyLock<Option<AtomicU64>> = LazyLock::new(|| {
+        let text = crate::process::setting("ARENA")?;
+        let start = u64::from_str_radix(text.trim_start_matches("0x"), 16).ok()?;
+        Some(AtomicU64::new(start.next_multiple_of(BLOCK)))
+    });
+    let asked = NEXT
+        .as_ref()
+        .map(|next| next.fetch_add(len, Ordering::Relaxed));
+    let there = asked.and_then(|at| reserve(len, Some(at), BLOCK));
+    there
+        .or_else(|| reserve(len, None, BLOCK))
+        .ok_or(CuError::OUT_OF_MEMORY)
+}
+
 /// Device address, host address, and what keeps them.
 fn place(device: i32, len: u64) -> Res<(u64, usize, Bytes)> {
     let size = len.max(1).next_multiple_of(STEP);
@@ -250,7 +266,7 @@ fn place(device: i32, len: u64) -> Res<(u64, usize, Bytes)> {
                 return Ok(placed);
             }
         }
-        let address = reserve(BLOCK, None, BLOCK).ok_or(CuError::OUT_OF_MEMORY)?;
+        let address = reserve_device(BLOCK)?;
         let block = Arc::new(Block {
             address: Region {
                 start: address,
@@ -266,7 +282,7 @@ fn place(device: i32, len: u64) -> Res<(u64, usize, Bytes)> {
     let whole = len
         .checked_next_multiple_of(BLOCK)
         .ok_or(CuError::OUT_OF_MEMORY)?;
-    let address = reserve(whole, None, BLOCK).ok_or(CuError::OUT_OF_MEMORY)?;
+    let address = reserve_device(whole)?;
     let address = Region {
         start: address,
         len: whole,

@@ -348,6 +348,13 @@ fn present(stream: &Arc<Stream>) -> Res<Vec<Point>> {
     Ok(points)
 }
 
+fn destroy(stream: Handle) -> Res {
+    let stream = handle::get::<Stream>(stream)?;
+    capture::forget(&stream);
+    stream.close();
+    Ok(())
+}
+
 fn put_mem_ops(stream: Handle, call: &crate::api::Call, operations: Vec<MemOp>) -> Res {
     let stream = resolve(stream, call.per_thread)?;
     submit(&stream, Work::MemOps(operations.into())).map(drop)
@@ -415,11 +422,12 @@ api! {
         stream.set(Stream::create(&context::current()?, flags, priority)?.handle)
     }
 
+    fn cuStreamDestroy(stream: Handle) {
+        destroy(stream)
+    }
+
     fn cuStreamDestroy_v2(stream: Handle) {
-        let stream = handle::get::<Stream>(stream)?;
-        capture::forget(&stream);
-        stream.close();
-        Ok(())
+        destroy(stream)
     }
 
     fn cuStreamGetPriority/cuStreamGetPriority_ptsz(stream: Handle, priority: Out<i32>) |call| {

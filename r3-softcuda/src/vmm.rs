@@ -218,8 +218,4 @@ api! {
         let found = space::find(address).filter(|found| found.kind == Kind::Mapped).ok_or(CuError::INVALID_VALUE)?;
         flags.set(if found.visible_to(device) { 3 } else { 0 })
     }
-
-    fn cuMemExportToShareableHandle(_to: Out<u64>, _handle: Handle, _kind: u32, _flags: u64) {
-        Err(CuError::NOT_SUPPORTED)
-    }
 }
