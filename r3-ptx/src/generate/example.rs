@@ -21,10 +21,10 @@ pub struct Example {
 pub fn examples(form: &Form) -> Vec<Example> {
     let mut examples: Vec<Example> = Vec::new();
     let mut add = |choice: &[Option<Word>], optional: Option<usize>, tries: String| {
-        if let Some(text) = instruction(form, choice, optional) {
-            if !examples.iter().any(|example| example.text == text) {
-                examples.push(Example { text, tries });
-            }
+        if let Some(text) = instruction(form, choice, optional)
+            && !examples.iter().any(|example| example.text == text)
+        {
+            examples.push(Example { text, tries });
         }
     };
     let base: Vec<Option<Word>> = form
