@@ -149,6 +149,19 @@ fn a_block_that_the_cluster_does_not_have_is_a_fault() {
 }
 
 #[test]
+fn a_rank_that_cannot_be_is_no_block_either() {
+    let text = pair(
+        "mov.u32 %r2, box;\nmapa.shared::cluster.u32 %r3, %r2, 0xffffffff;\nld.shared::cluster.u32 %r4, [%r3];",
+    );
+    let fault =
+        try_run(&text, "k", Shape::new(2, 32), &mut [Arg::zeros(256)]).expect_err("no such block");
+    assert!(
+        matches!(fault.kind, FaultKind::OutOfBounds { .. }),
+        "{fault}"
+    );
+}
+
+#[test]
 fn waiting_without_having_arrived_is_a_deadlock() {
     let text = pair("barrier.cluster.wait;");
     let fault = try_run(&text, "k", Shape::new(2, 32), &mut [Arg::zeros(256)]).expect_err("hangs");

@@ -83,45 +83,48 @@ fn scratch(args: &mut Vec<Arg>, bytes: usize) {
     args.push(Arg::zeros(256));
 }
 
-/// Runs a matrix product. Shapes need not be multiples of the tiles, but of 16: the kernels were compiled so.
-fn matmul(
-    ptx: &str,
-    [m, n, k]: [usize; 3],
+/// A compiled matrix product: rows and columns of a block, its threads and shared memory.
+struct Compiled {
+    ptx: &'static str,
     tile: [usize; 2],
     threads: u32,
     shared: u32,
-    a: Arg,
-    b: Arg,
-    out: usize,
-) -> Arg {
-    let mut args = vec![a, b, Arg::zeros(out)];
-    for scalar in [m, n, k, k, n, n] {
-        args.push(Arg::Scalar(scalar as u64));
+}
+
+impl Compiled {
+    /// Runs it; the result has `bytes` an element. Shapes need not be multiples of the tiles, but of 16: the kernels
+    /// were compiled so.
+    fn run(&self, [m, n, k]: [usize; 3], a: Arg, b: Arg, bytes: usize) -> Arg {
+        let mut args = vec![a, b, Arg::zeros(m * n * bytes)];
+        for scalar in [m, n, k, k, n, n] {
+            args.push(Arg::Scalar(scalar as u64));
+        }
+        scratch(&mut args, 256);
+        let shape = Shape {
+            grid: [
+                m.div_ceil(self.tile[0]) as u32,
+                n.div_ceil(self.tile[1]) as u32,
+                1,
+            ],
+            shared: self.shared,
+            ..Shape::new(1, self.threads)
+        };
+        run(self.ptx, "matmul", shape, &mut args);
+        args.swap_remove(2)
     }
-    scratch(&mut args, 256);
-    let shape = Shape {
-        grid: [m.div_ceil(tile[0]) as u32, n.div_ceil(tile[1]) as u32, 1],
-        shared,
-        ..Shape::new(1, threads)
-    };
-    run(ptx, "matmul", shape, &mut args);
-    args.swap_remove(2)
 }
 
 #[test]
 fn products_of_halves_on_hopper() {
     let [m, n, k] = [112, 80, 80];
     let (a, b) = (numbers(m * k, 1), numbers(k * n, 2));
-    let out = matmul(
-        fixture!("mm_f16_wgmma"),
-        [m, n, k],
-        [64, 64],
-        128,
-        24576,
-        halves(&a),
-        halves(&b),
-        m * n * 2,
-    );
+    let out = Compiled {
+        ptx: fixture!("mm_f16_wgmma"),
+        tile: [64, 64],
+        threads: 128,
+        shared: 24576,
+    }
+    .run([m, n, k], halves(&a), halves(&b), 2);
     let got: Vec<f32> = out.to_halves().into_iter().map(from_half).collect();
     assert_close(&got, &product(&a, &b, m, n, k), 1e-3);
 }
@@ -130,16 +133,13 @@ fn products_of_halves_on_hopper() {
 fn big_tiles_of_halves_on_hopper() {
     let [m, n, k] = [144, 160, 144];
     let (a, b) = (numbers(m * k, 1), numbers(k * n, 2));
-    let out = matmul(
-        fixture!("mm_f16_128"),
-        [m, n, k],
-        [128, 128],
-        256,
-        98304,
-        halves(&a),
-        halves(&b),
-        m * n * 4,
-    );
+    let out = Compiled {
+        ptx: fixture!("mm_f16_128"),
+        tile: [128, 128],
+        threads: 256,
+        shared: 98304,
+    }
+    .run([m, n, k], halves(&a), halves(&b), 4);
     assert_close(&out.to_singles(), &product(&a, &b, m, n, k), 1e-6);
 }
 
@@ -148,16 +148,13 @@ fn products_of_brain_floats_on_ampere() {
     let [m, n, k] = [80, 96, 48];
     let (a, b) = (numbers(m * k, 3), numbers(k * n, 4));
     let brain = |v: &[f32]| Arg::halves(&v.iter().map(|&v| bf16(v)).collect::<Vec<_>>());
-    let out = matmul(
-        fixture!("mm_bf16_sm80"),
-        [m, n, k],
-        [64, 64],
-        128,
-        16384,
-        brain(&a),
-        brain(&b),
-        m * n * 4,
-    );
+    let out = Compiled {
+        ptx: fixture!("mm_bf16_sm80"),
+        tile: [64, 64],
+        threads: 128,
+        shared: 16384,
+    }
+    .run([m, n, k], brain(&a), brain(&b), 4);
     assert_close(&out.to_singles(), &product(&a, &b, m, n, k), 1e-6);
 }
 
@@ -165,16 +162,13 @@ fn products_of_brain_floats_on_ampere() {
 fn products_of_singles_by_tf32() {
     let [m, n, k] = [64, 80, 48];
     let (a, b) = (numbers(m * k, 5), numbers(k * n, 6));
-    let out = matmul(
-        fixture!("mm_f32_tf32"),
-        [m, n, k],
-        [64, 64],
-        128,
-        49152,
-        Arg::singles(&a),
-        Arg::singles(&b),
-        m * n * 4,
-    );
+    let out = Compiled {
+        ptx: fixture!("mm_f32_tf32"),
+        tile: [64, 64],
+        threads: 128,
+        shared: 49152,
+    }
+    .run([m, n, k], Arg::singles(&a), Arg::singles(&b), 4);
     assert_close(&out.to_singles(), &product(&a, &b, m, n, k), 1e-6);
 }
 
@@ -198,16 +192,13 @@ fn products_of_eight_bits() {
                 .collect(),
         )
     };
-    let out = matmul(
-        fixture!("mm_fp8"),
-        [m, n, k],
-        [64, 64],
-        128,
-        16384,
-        bytes(&a),
-        bytes(&b),
-        m * n * 4,
-    );
+    let out = Compiled {
+        ptx: fixture!("mm_fp8"),
+        tile: [64, 64],
+        threads: 128,
+        shared: 16384,
+    }
+    .run([m, n, k], bytes(&a), bytes(&b), 4);
     // 13 bits are kept of sums.
     assert_close(&out.to_singles(), &product(&a, &b, m, n, k), 2e-3);
 }

@@ -34,23 +34,27 @@ fn generic(mnemonic: &Mnemonic) -> bool {
     mnemonic.space().is_none()
 }
 
+/// The shared address of an address's offset in the block of `rank`. Ranks that no cluster has stay such.
+#[inline(always)]
+fn in_block(address: u32, rank: u32) -> u32 {
+    shared_of_rank(rank.min(254), shared_offset(address))
+}
+
 fn mapa(d: &mut Decoder<'_>, mnemonic: &Mnemonic) -> Result<Op, Unsupported> {
     let wide = mnemonic.ty() == Some(ScalarType::U64);
     let mut op = match (generic(mnemonic), wide) {
         (true, _) => d.whole(Class::Alu, |warp, op, mask| {
             warp.map2(op, mask, |address: u64, rank: u32| {
-                SHARED_BASE | u64::from(shared_of_rank(rank, shared_offset(address as u32)))
+                SHARED_BASE | u64::from(in_block(address as u32, rank))
             })
         }),
         (false, true) => d.whole(Class::Alu, |warp, op, mask| {
             warp.map2(op, mask, |address: u64, rank: u32| {
-                u64::from(shared_of_rank(rank, shared_offset(address as u32)))
+                u64::from(in_block(address as u32, rank))
             })
         }),
         (false, false) => d.whole(Class::Alu, |warp, op, mask| {
-            warp.map2(op, mask, |address: u32, rank: u32| {
-                shared_of_rank(rank, shared_offset(address))
-            })
+            warp.map2(op, mask, |address: u32, rank: u32| in_block(address, rank))
         }),
     };
     op.a = match d.operand(1)? {
