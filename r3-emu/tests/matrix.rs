@@ -2,6 +2,7 @@
 
 mod warp_support;
 
+use proptest::prelude::*;
 use warp_support::{Arg, Shape, run};
 
 /// Row and column of element `i` of a lane, given its group (`lane / 4`) and its place in it.
@@ -780,6 +781,30 @@ fn sums_of_products_are_cut_and_not_rounded() {
         (-1.0f32).to_bits(),
     );
     assert_eq!(f32::from_bits(cancelled), 2f32.powi(-23));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// Whatever the order: 17 summands are cut 25 bits below the largest, and the sum once more.
+    #[test]
+    fn sums_of_products_are_as_exact_as_the_hardware(
+        a in prop::array::uniform16((1u16..31, 0u16..1024, any::<bool>())),
+        b in prop::array::uniform16((1u16..31, 0u16..1024, any::<bool>())),
+        c in -1e6f32..1e6,
+    ) {
+        let bits = |(e, f, s): (u16, u16, bool)| u16::from(s) << 15 | e << 10 | f;
+        let value = |(e, f, s): (u16, u16, bool)| {
+            let magnitude = (1.0 + f64::from(f) / 1024.0) * 2f64.powi(i32::from(e) - 15);
+            if s { -magnitude } else { magnitude }
+        };
+        let products: Vec<f64> = (0..16).map(|i| value(a[i]) * value(b[i])).collect();
+        let exact = products.iter().sum::<f64>() + f64::from(c);
+        let largest = products.iter().fold(f64::from(c.abs()), |m, p| m.max(p.abs()));
+        let got = f64::from(f32::from_bits(one_sum(F16, a.map(bits), b.map(bits), c.to_bits())));
+        let bound = largest * 17.0 * 2f64.powi(-25) + exact.abs() * 2f64.powi(-23) + 2f64.powi(-40);
+        prop_assert!((got - exact).abs() <= bound, "{} for {}", got, exact);
+    }
 }
 
 #[test]
