@@ -157,6 +157,7 @@ impl Program {
     ///
     /// # Panics
     /// When the id is of another program.
+    #[allow(clippy::result_large_err)]
     pub fn launch(
         &self,
         kernel: KernelId,

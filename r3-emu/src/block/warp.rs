@@ -427,7 +427,7 @@ impl Warp {
         // At least twice as much: calls grow it step by step.
         let size = size.max(2 * self.local_size).next_multiple_of(64);
         // An odd number of cache lines, so that the lanes' memories do not share cache sets.
-        let stride = size + if size % 128 == 0 { 64 } else { 0 };
+        let stride = size + if size.is_multiple_of(128) { 64 } else { 0 };
         let new = Buffer::new(stride * LANES);
         for lane in 0..LANES {
             // SAFETY: both have room for the old size in each lane.

@@ -106,7 +106,7 @@ impl Warp {
             _ => Some(self.lane::<u32>(op.b, first)),
         };
         if let Some(n) = expected
-            && n % 32 != 0
+            && !n.is_multiple_of(32)
         {
             let what = format!("a barrier for {n} threads: only multiples of 32 are possible");
             return self.fault(first, FaultKind::Invalid(what));

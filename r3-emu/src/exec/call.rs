@@ -319,7 +319,7 @@ impl Warp {
         let number = target.wrapping_sub(FUNCTION_BASE) / 16;
         let linked = &self.launch().linked;
         if target < FUNCTION_BASE
-            || target % 16 != 0
+            || !target.is_multiple_of(16)
             || number >= linked.function_count() as u64
             || linked.function(number as u32).entry
         {

@@ -48,8 +48,10 @@ impl Warp {
     /// All 32 lanes of a slot.
     #[inline(always)]
     pub fn get<T: Lane>(&self, slot: Slot) -> [T; LANES] {
-        // SAFETY: see `slot`; any bits are a value.
-        unsafe { self.slot::<[T; LANES]>(slot).read() }
+        let mut value = [T::default(); LANES];
+        // SAFETY: see `slot`; any bits are a value, and `value` is new.
+        unsafe { copy(self.slot::<T>(slot), value.as_mut_ptr()) };
+        value
     }
 
     /// One lane of a slot.
@@ -87,7 +89,7 @@ impl Warp {
         let d = self.slot::<T>(slot);
         if self.covers(mask) {
             // SAFETY: see `slot`; `value` is the caller's own memory.
-            unsafe { d.cast::<[T; LANES]>().write(*value) }
+            unsafe { copy(value.as_ptr(), d) }
         } else {
             blend(d, mask, value);
         }
@@ -96,10 +98,11 @@ impl Warp {
     /// `d = f(a)`
     #[inline(always)]
     pub fn map1<A: Lane, D: Lane>(&mut self, op: &Op, mask: u32, f: impl Fn(A) -> D) -> Flow {
-        let a = self.get::<A>(op.a);
+        let a = self.slot::<A>(op.a);
         let mut r = [D::default(); LANES];
-        for i in 0..LANES {
-            r[i] = f(a[i]);
+        for (i, r) in r.iter_mut().enumerate() {
+            // SAFETY: see `slot`.
+            *r = unsafe { f(a.add(i).read()) };
         }
         self.put(op.d, mask, &r);
         Flow::Next
@@ -182,6 +185,33 @@ pub(crate) fn bits(flags: &[u8; LANES]) -> u32 {
         word |= (packed as u32) << (8 * i);
     }
     word
+}
+
+/// Copies 32 lanes, in pieces that stay in vector registers: as a whole it would be a call of the C library's function, which
+/// costs more than what most handlers do.
+///
+/// # Safety
+/// Both are valid for 32 lanes, and are the same or do not overlap.
+#[inline(always)]
+unsafe fn copy<T: Lane>(from: *const T, to: *mut T) {
+    type Piece = [u64; 4];
+    let (from, to) = (from.cast::<Piece>(), to.cast::<Piece>());
+    macro_rules! pieces {
+        ($($i:literal)*) => {
+            // SAFETY: as the caller says; both have at least so many pieces.
+            unsafe { $(to.add($i).write_unaligned(from.add($i).read_unaligned());)* }
+        };
+    }
+    pieces!(0 1);
+    if size_of::<T>() >= 4 {
+        pieces!(2 3);
+    }
+    if size_of::<T>() >= 8 {
+        pieces!(4 5 6 7);
+    }
+    if size_of::<T>() >= 16 {
+        pieces!(8 9 10 11 12 13 14 15);
+    }
 }
 
 /// Writes the lanes of `mask`, keeps the others.

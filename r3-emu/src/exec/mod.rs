@@ -2,7 +2,7 @@
 //!
 //! # How a kernel runs
 //! [`decode`](crate::decode) turns each instruction of a function into one [`Op`], once. An op holds a function pointer,
-//! the [`Handler`], and slots. A handler works on the 32 lanes of a [`Warp`] at once, under a mask. It knows nothing of
+//! the handler, and slots. A handler works on the 32 lanes of a [`Warp`] at once, under a mask. It knows nothing of
 //! operand kinds: numbers, special registers and addresses are slots like registers; the decoder made them so.
 //!
 //! # A family
@@ -113,7 +113,7 @@ mod vote;
 
 pub(crate) use control::{TARGET, end_of_function};
 pub(crate) use lanes::{LANES, Lane, Map1, Map2, Map3, Whole, Zst, bits, lanes};
-pub(crate) use op::{Base, Body, Flow, Handler, Level, Op, Slot};
+pub(crate) use op::{Base, Body, Flow, Level, Op, Slot};
 
 use crate::decode::{Decoder, Unsupported};
 use r3_ptx::isa::Mnemonic;

@@ -56,6 +56,7 @@ const MAX_THREADS: u64 = 1024;
 const MAX_CLUSTER: u64 = 16;
 
 /// Runs a kernel to its end.
+#[allow(clippy::result_large_err)]
 pub(crate) fn launch(
     linked: &Arc<Linked>,
     image: &Arc<Image>,

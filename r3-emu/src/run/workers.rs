@@ -30,6 +30,7 @@ struct Shared<'l> {
 }
 
 /// Runs all blocks, or those of a range.
+#[allow(clippy::result_large_err)]
 pub(super) fn run(
     launch: &Launch,
     memory: &Memory,

@@ -1,6 +1,6 @@
 //! Runs PTX text from parsing to the end of a launch.
 
-#![allow(dead_code)]
+#![allow(dead_code, clippy::unwrap_used, clippy::result_large_err)]
 
 use r3_emu::{Fault, LaunchConfig, Memory, Program, Report, RunOptions};
 use std::sync::Mutex;
