@@ -108,8 +108,8 @@ impl BlockShared {
             (S::TotalSmemSize, self.memory.len() as u32),
             (S::AggrSmemSize, self.memory.len() as u32),
             (S::DynamicSmemSize, launch.dynamic_shared),
-            (S::Envreg(1), launch.workspace as u32),
-            (S::Envreg(2), (launch.workspace >> 32) as u32),
+            (S::Envreg(1), (launch.workspace >> 32) as u32),
+            (S::Envreg(2), launch.workspace as u32),
         ];
         for (register, value) in values {
             special::fill(self.slots.start(), register, u64::from(value));

@@ -35,7 +35,7 @@ pub(crate) const OF_BLOCK: &[S] = &[
     S::AggrSmemSize,
     S::DynamicSmemSize,
     S::GridId,
-    // Address of the grid's workspace in cooperative launches, low and high half.
+    // Address of the grid's workspace in cooperative launches, high and low half.
     S::Envreg(1),
     S::Envreg(2),
     // Always 0 here.
