@@ -208,7 +208,11 @@ fn a_map_can_be_made_from_zeros_in_shared_memory() {
     );
     let input: Vec<u32> = (0..16).collect();
     let front = format!("{SHARED}\n.shared .align 128 .b8 m[128];");
-    let done = Run::with(&front, &body).words(&input).zeros(128).zeros(16).run();
+    let done = Run::with(&front, &body)
+        .words(&input)
+        .zeros(128)
+        .zeros(16)
+        .run();
     assert_eq!(done.words(2), [10, 11, 12, 13]);
 }
 

@@ -91,6 +91,7 @@ impl Parts {
 }
 
 /// Where the lanes' bytes are. Pointers are valid for the lanes of the mask only.
+#[allow(clippy::large_enum_variant)] // It lives in registers and on the stack of an inlined handler only.
 pub(crate) enum Spots {
     /// Side by side: lane `i` at `i` times the size.
     Run(*mut u8),

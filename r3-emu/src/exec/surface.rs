@@ -101,7 +101,7 @@ fn run(warp: &mut Warp, op: &Op, mask: u32) -> Result<(), Flow> {
                 let Some(at) = warp.view().locate(hint, address, u64::from(len)) else {
                     return Err(not_mapped(warp, lane, address, len, true));
                 };
-                if address % u64::from(len) != 0 {
+                if !address.is_multiple_of(u64::from(len)) {
                     return Err(misaligned(warp, lane, address, len));
                 }
                 let b = how

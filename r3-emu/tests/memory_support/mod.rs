@@ -120,6 +120,7 @@ impl Run {
     }
 
     /// Runs it.
+    #[allow(clippy::result_large_err)]
     pub fn try_run(&self) -> Result<Report, Fault> {
         let ptx = self.text();
         let tree = match r3_ptx::parse(&ptx) {

@@ -26,12 +26,12 @@ pub(crate) fn function(operation: Operation, ty: T, shared: bool) -> Option<Func
             let (a, b) = (f64::from_bits(a), f64::from_bits(b));
             double::add(a, b, Round::NearestEven).to_bits()
         },
-        (O::Add, T::F16) => |a, b, _| halves::<F16>(a, b, add_half::<F16>),
-        (O::Add, T::BF16) => |a, b, _| halves::<BF16>(a, b, add_half::<BF16>),
-        (O::Min, T::F16) => |a, b, _| halves::<F16>(a, b, least::<F16>),
-        (O::Max, T::F16) => |a, b, _| halves::<F16>(a, b, greatest::<F16>),
-        (O::Min, T::BF16) => |a, b, _| halves::<BF16>(a, b, least::<BF16>),
-        (O::Max, T::BF16) => |a, b, _| halves::<BF16>(a, b, greatest::<BF16>),
+        (O::Add, T::F16) => |a, b, _| halves(a, b, add_half::<F16>),
+        (O::Add, T::BF16) => |a, b, _| halves(a, b, add_half::<BF16>),
+        (O::Min, T::F16) => |a, b, _| halves(a, b, least::<F16>),
+        (O::Max, T::F16) => |a, b, _| halves(a, b, greatest::<F16>),
+        (O::Min, T::BF16) => |a, b, _| halves(a, b, least::<BF16>),
+        (O::Max, T::BF16) => |a, b, _| halves(a, b, greatest::<BF16>),
         (O::Add, T::F16x2) => |a, b, _| pairs(a, b, add_half::<F16>),
         (O::Add, T::BF16x2) => |a, b, _| pairs(a, b, add_half::<BF16>),
         (O::Min, T::F16x2) => |a, b, _| pairs(a, b, least::<F16>),
@@ -74,7 +74,7 @@ fn greatest<H: Half>(a: u16, b: u16) -> u16 {
     half::extremum::<H>(a, b, how)
 }
 
-fn halves<H: Half>(a: u64, b: u64, f: fn(u16, u16) -> u16) -> u64 {
+fn halves(a: u64, b: u64, f: fn(u16, u16) -> u16) -> u64 {
     u64::from(f(a as u16, b as u16))
 }
 

@@ -60,12 +60,12 @@ pub(super) fn row(map: &TensorMap, coordinates: [i64; 5], rank: usize) -> Row {
         inside: 0,
     };
     let mut address = map.address;
-    for d in 1..rank {
-        let c = coordinates[d];
-        if c < 0 || c as u64 >= map.dims[d] {
+    let others = coordinates.iter().zip(&map.dims).skip(1);
+    for ((&c, &size), &stride) in others.zip(&map.strides).take(rank - 1) {
+        if c < 0 || c as u64 >= size {
             return outside;
         }
-        address = address.wrapping_add((c as u64).wrapping_mul(map.strides[d - 1]));
+        address = address.wrapping_add((c as u64).wrapping_mul(stride));
     }
     let first = coordinates[0].max(0);
     let end = (coordinates[0] + i64::from(size)).min(map.dims[0] as i64);
