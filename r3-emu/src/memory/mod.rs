@@ -29,6 +29,9 @@ use window::GLOBAL_END;
 pub use window::{LOCAL_BASE, PARAM_BASE, SHARED_BASE};
 
 /// The address space of a device. Cheap to clone; clones are the same memory. Thread-safe.
+///
+/// [`read`](Self::read), [`write`](Self::write) and [`copy`](Self::copy) cross from one mapping to an adjacent one; a single access
+/// of a kernel does not, so what was one allocation should be one mapping.
 #[derive(Clone, Debug, Default)]
 pub struct Memory {
     inner: Arc<Shared>,
