@@ -17,8 +17,10 @@ from .session import ROOT, Session, Unavailable, sample_table
 
 # Each with the seconds that it may take, so that a hang in one leaves time for the others.
 STAGES = {"proc-address": 60, "samples": 150, "frameworks": 150, "aslr": 60, "replay": 90, "overhead": 110, "gigabyte": 90, "sigkill": 100}
+PTX = {"differential": 300, "cpu-programs": 240, "cpu-scaling": 120}
 EXTRA = {"capture": 240, "runtimes": 60}
-LIMITS = STAGES | EXTRA
+LIMITS = STAGES | PTX | EXTRA
+GROUPS = {"all": STAGES, "ptx": PTX}
 
 
 def describe(session, report):
@@ -53,7 +55,7 @@ def scratch():
 
 def main():
     parser = argparse.ArgumentParser(prog="record-replay.sh", description=__doc__)
-    parser.add_argument("stages", nargs="*", default=["all"], help=f"all, or some of: {', '.join(LIMITS)}")
+    parser.add_argument("stages", nargs="*", default=["all"], help=f"all, ptx, or some of: {', '.join(LIMITS)}")
     parser.add_argument("--out", default=ROOT / "dist" / "gpu-results",
                         help="results.jsonl and logs.tar.gz go here (default: dist/gpu-results)")
     parser.add_argument("--work", help="scratch folder (default: a new one, removed at the end)")
@@ -61,10 +63,10 @@ def main():
     parser.add_argument("--table", action="store_true", help="only rewrite the table of capture-samples/README.md")
     parser.add_argument("--document", metavar="RESULTS", help="only put a results.jsonl into docs/gpu-results.md")
     arguments = parser.parse_args()
-    stages = [stage for name in arguments.stages for stage in (STAGES if name == "all" else [name])]
+    stages = [stage for name in arguments.stages for stage in GROUPS.get(name, [name])]
     unknown = sorted(set(stages) - set(LIMITS))
     if unknown:
-        parser.error(f"no such stage: {', '.join(unknown)} (there are: all, {', '.join(LIMITS)})")
+        parser.error(f"no such stage: {', '.join(unknown)} (there are: all, ptx, {', '.join(LIMITS)})")
 
     if arguments.table:
         write_table(sample_table())

@@ -1,0 +1,56 @@
+//! Random programs, from the generator of r3-ptx.
+
+use r3_ptx::generate::{Options, kernel};
+
+use crate::case::{Buffer, Case, Element, Mixed, Result};
+
+/// `count` programs, by seeds from 1. Most have one block of two warps; some are longer.
+pub fn all(count: u64) -> Vec<Case> {
+    (1..=count).map(case).collect()
+}
+
+fn case(seed: u64) -> Case {
+    let mut options = Options::default();
+    if seed.is_multiple_of(8) {
+        options.operations = 200;
+        options.threads = 256;
+    }
+    let made = kernel(seed, &options);
+    let output = (made.threads * made.thread_bytes + 4 * made.accumulators) as usize;
+    let approximate = made
+        .slots
+        .iter()
+        .filter_map(|slot| Some((slot.offset, slot.approximate.clone()?)));
+    Case {
+        name: format!("random/{seed}"),
+        ptx: made.text,
+        kernel: "kernel".into(),
+        grid: [1; 3],
+        block: [made.threads, 1, 1],
+        dynamic_shared: 0,
+        cooperative: false,
+        buffers: vec![
+            Buffer {
+                bytes: made
+                    .input
+                    .iter()
+                    .flat_map(|word| word.to_le_bytes())
+                    .collect(),
+                result: None,
+            },
+            Buffer {
+                bytes: vec![0; output],
+                result: Some(Result {
+                    element: Element::Bits(4),
+                    approximate: None,
+                    sources: Vec::new(),
+                    mixed: Some(Mixed {
+                        stride: made.thread_bytes,
+                        end: made.threads * made.thread_bytes,
+                        approximate: approximate.collect(),
+                    }),
+                }),
+            },
+        ],
+    }
+}

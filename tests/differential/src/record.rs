@@ -1,0 +1,162 @@
+//! Results of a device in a file, so that another machine, at another time, can compare with them.
+//!
+//! The file is JSON lines, compressed: the device, then one line a case. Exact results are kept as their hash only
+//! unless all bytes are asked for.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, BufWriter, Write};
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::xxh3_128;
+
+use crate::case::Case;
+
+/// First line.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Head {
+    /// Name of the device, e.g. `NVIDIA H200`.
+    pub device: String,
+    /// Driver version, e.g. 13000.
+    pub driver: i32,
+}
+
+/// What a case gave.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Entry {
+    /// Name of the case.
+    pub name: String,
+    /// Hash of code and inputs: results of another case of the same name are of no use.
+    pub case: String,
+    /// Results, buffer by buffer.
+    pub results: Vec<Recorded>,
+    /// Why there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+/// One buffer of results.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Recorded {
+    /// Hash of the bytes.
+    Hash(String),
+    /// The bytes, in hexadecimal.
+    Bytes(String),
+}
+
+/// Why a file could not be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordError {
+    /// The file system said so.
+    #[error("{path}: {source}")]
+    Io {
+        /// The file.
+        path: String,
+        /// What it said.
+        source: std::io::Error,
+    },
+    /// A line is not what it should be.
+    #[error("{path}, line {line}: {source}")]
+    Line {
+        /// The file.
+        path: String,
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong.
+        source: serde_json::Error,
+    },
+    /// There is no first line.
+    #[error("{path}: empty")]
+    Empty {
+        /// The file.
+        path: String,
+    },
+}
+
+impl Recorded {
+    /// Of some bytes.
+    pub fn new(bytes: &[u8], whole: bool) -> Self {
+        if whole {
+            Self::Bytes(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+        } else {
+            Self::Hash(hash(bytes))
+        }
+    }
+
+    /// The bytes, when they are here and well-formed.
+    pub fn bytes(&self) -> Option<Vec<u8>> {
+        let Self::Bytes(text) = self else { return None };
+        text.as_bytes()
+            .chunks(2)
+            .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok())
+            .collect()
+    }
+}
+
+/// Hash of code and inputs.
+pub fn identity(case: &Case) -> String {
+    let mut bytes = case.ptx.as_bytes().to_vec();
+    for buffer in &case.buffers {
+        bytes.extend_from_slice(&buffer.bytes);
+    }
+    hash(&bytes)
+}
+
+/// Hash of bytes, in hexadecimal.
+pub fn hash(bytes: &[u8]) -> String {
+    format!("{:032x}", xxh3_128(bytes))
+}
+
+/// Writes a file.
+///
+/// # Errors
+/// When the file system says so.
+pub fn write(path: &Path, head: &Head, entries: &[Entry]) -> Result<(), RecordError> {
+    let io = |source| RecordError::Io {
+        path: path.display().to_string(),
+        source,
+    };
+    let file = BufWriter::new(File::create(path).map_err(io)?);
+    let mut encoder = zstd::Encoder::new(file, 19).map_err(io)?;
+    let json = |source: serde_json::Error| io(source.into());
+    serde_json::to_writer(&mut encoder, head).map_err(json)?;
+    encoder.write_all(b"\n").map_err(io)?;
+    for entry in entries {
+        serde_json::to_writer(&mut encoder, entry).map_err(json)?;
+        encoder.write_all(b"\n").map_err(io)?;
+    }
+    encoder
+        .finish()
+        .and_then(|mut file| file.flush())
+        .map_err(io)
+}
+
+/// Reads a file.
+///
+/// # Errors
+/// When it cannot be read or is not such a file.
+pub fn read(path: &Path) -> Result<(Head, Vec<Entry>), RecordError> {
+    let name = path.display().to_string();
+    let io = |source| RecordError::Io {
+        path: path.display().to_string(),
+        source,
+    };
+    let reader = BufReader::new(zstd::Decoder::new(File::open(path).map_err(io)?).map_err(io)?);
+    let mut head = None;
+    let mut entries = Vec::new();
+    for (index, line) in reader.lines().enumerate() {
+        let line = line.map_err(io)?;
+        let wrong = |source| RecordError::Line {
+            path: name.clone(),
+            line: index + 1,
+            source,
+        };
+        if head.is_none() {
+            head = Some(serde_json::from_str(&line).map_err(wrong)?);
+        } else {
+            entries.push(serde_json::from_str(&line).map_err(wrong)?);
+        }
+    }
+    Ok((head.ok_or(RecordError::Empty { path: name })?, entries))
+}
