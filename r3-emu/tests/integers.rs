@@ -64,6 +64,20 @@ fn bit_fields_beyond_the_width_are_empty_or_the_sign() {
     }
 }
 
+#[test]
+fn bit_fields_of_64_bits_look_at_all_of_place_and_length() {
+    for (body, want) in [
+        ("bfe.u64 %d0, %d1, 0x80000000, 8;", 0),
+        ("bfe.s64 %d0, %d1, 0x80000000, 256;", u64::MAX),
+        ("bfe.u64 %d0, %d1, 4, 256;", 0x0f00_0000_0000_0001),
+        ("bfi.b64 %d0, %d1, %d2, 8, 256;", 0x1107),
+        ("bfi.b64 %d0, %d1, %d2, 256, 8;", 7),
+    ] {
+        let numbers = "mov.u64 %d1, 0xf000000000000011; mov.u64 %d2, 7;";
+        assert_eq!(long(&format!("{numbers}{body}")), want, "{body}");
+    }
+}
+
 /// gpgpu-sim #343
 #[test]
 fn additions_of_64_bits_keep_their_high_bits() {

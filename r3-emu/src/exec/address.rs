@@ -1,6 +1,7 @@
 //! Addresses: `cvta`, `isspacep`, and the stack.
 
-use super::{Flow, LANES, Op};
+use super::{Body, Flow, LANES, Op};
+use crate::block::Warp;
 use crate::decode::{Decoder, Unsupported};
 use crate::fault::FaultKind;
 use crate::launch::Class;
@@ -31,6 +32,17 @@ fn base(d: &Decoder<'_>, space: Option<Space>) -> u64 {
     }
 }
 
+/// `d = a + imm`
+struct Add;
+
+impl Body for Add {
+    #[inline(always)]
+    fn run(warp: &mut Warp, op: &Op, mask: u32) -> Flow {
+        let add = op.imm;
+        warp.map1(op, mask, |a: u64| a.wrapping_add(add))
+    }
+}
+
 fn convert(d: &mut Decoder<'_>, mnemonic: &Mnemonic) -> Result<Op, Unsupported> {
     let base = base(d, mnemonic.space());
     if mnemonic.ty().is_some_and(|t| t.bits() == 32) {
@@ -42,10 +54,7 @@ fn convert(d: &mut Decoder<'_>, mnemonic: &Mnemonic) -> Result<Op, Unsupported> 
         return d.map1(Class::Alu, |a: u32| a);
     }
     let to = mnemonic.has(Word::To);
-    let mut op = d.whole(Class::Alu, |warp, op, mask| {
-        let base = op.imm;
-        warp.map1(op, mask, |a: u64| a.wrapping_add(base))
-    });
+    let mut op = d.op::<Add>(Class::Alu);
     // To a space the window's start is taken away.
     op.imm = if to { base.wrapping_neg() } else { base };
     op.a = match d.operand(1)? {

@@ -87,18 +87,19 @@ pub(crate) fn decode(d: &mut Decoder<'_>, mnemonic: &Mnemonic) -> Option<Result<
             }
         }
         Opcode::Fns => d.map3(A, nth_set),
+        // As on an H200, the 32-bit forms look at 8 bits of place and length, the 64-bit forms at all.
         Opcode::Bfe => match ty? {
             S::U32 => d.map3(A, |a: u32, pos: u32, len: u32| {
                 extract(a.into(), pos & 255, len & 255, 32) as u32
             }),
             S::U64 => d.map3(A, |a: u64, pos: u32, len: u32| {
-                extract(a, pos & 255, len & 255, 64)
+                extract(a, pos, len, 64)
             }),
             S::S32 => d.map3(A, |a: u32, pos: u32, len: u32| {
                 extract_signed(i64::from(a as i32), pos & 255, len & 255, 32) as u32
             }),
             S::S64 => d.map3(A, |a: u64, pos: u32, len: u32| {
-                extract_signed(a as i64, pos & 255, len & 255, 64) as u64
+                extract_signed(a as i64, pos, len, 64) as u64
             }),
             _ => return None,
         },
@@ -318,7 +319,7 @@ fn extract_signed(a: i64, pos: u32, len: u32, width: u32) -> i64 {
         return 0;
     }
     // `a` is sign-extended beyond its width, so a field that passes the end has its sign.
-    let top = (pos + len - 1).min(width - 1);
+    let top = pos.saturating_add(len - 1).min(width - 1);
     let sign = if a >> (top & 63) & 1 != 0 { -1i64 } else { 0 };
     if pos >= width {
         return sign;
@@ -345,7 +346,8 @@ fn insert(d: &mut Decoder<'_>, ty: ScalarType) -> Result<Op, Unsupported> {
                 let (pos, len): ([u32; 32], [u32; 32]) = (warp.get(op.c), warp.get(op.f));
                 let mut r = [0; 32];
                 for i in 0..32 {
-                    let (pos, len) = (pos[i] & 255, len[i] & 255);
+                    let few = if <$int>::BITS == 32 { 255 } else { u32::MAX };
+                    let (pos, len) = (pos[i] & few, len[i] & few);
                     let ones = if pos < <$int>::BITS {
                         (low_ones(len) as $int) << (pos % <$int>::BITS)
                     } else {

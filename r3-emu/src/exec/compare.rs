@@ -280,11 +280,14 @@ fn spread(predicate: u32) -> [u32; LANES] {
     std::array::from_fn(|i| 0u32.wrapping_sub(predicate >> i & 1))
 }
 
-/// `selp d, a, b, p`
-fn select(d: &mut Decoder<'_>, ty: ScalarType) -> Result<Op, Unsupported> {
-    macro_rules! selp {
-        ($int:ty) => {{
-            let mut op = d.whole(Class::Alu, |warp, op, mask| {
+/// `d` is `a` in the lanes of predicate `c`, else `b`.
+struct Select<T>(PhantomData<T>);
+
+macro_rules! select_body {
+    ($($int:ident),*) => { $(
+        impl Body for Select<$int> {
+            #[inline(always)]
+            fn run(warp: &mut Warp, op: &Op, mask: u32) -> Flow {
                 let p = warp.predicate(op.c);
                 let (a, b): ([$int; LANES], [$int; LANES]) = (warp.get(op.a), warp.get(op.b));
                 let mut r = [0; LANES];
@@ -294,7 +297,17 @@ fn select(d: &mut Decoder<'_>, ty: ScalarType) -> Result<Op, Unsupported> {
                 }
                 warp.put(op.d, mask, &r);
                 Flow::Next
-            });
+            }
+        }
+    )* };
+}
+select_body!(u16, u32, u64);
+
+/// `selp d, a, b, p`
+fn select(d: &mut Decoder<'_>, ty: ScalarType) -> Result<Op, Unsupported> {
+    macro_rules! selp {
+        ($int:ty) => {{
+            let mut op = d.op::<Select<$int>>(Class::Alu);
             op.a = d.src::<$int>(1)?;
             op.b = d.src::<$int>(2)?;
             op.d = d.dst::<$int>(0)?;
