@@ -1,5 +1,7 @@
 //! What the checker says of modules that follow the grammar and are wrong all the same.
 
+#![allow(clippy::unwrap_used)]
+
 use r3_ptx::typed::{self, Operand, Symbol};
 
 /// A kernel with a body, checked.
