@@ -92,9 +92,7 @@ pub(crate) fn decode(d: &mut Decoder<'_>, mnemonic: &Mnemonic) -> Option<Result<
             S::U32 => d.map3(A, |a: u32, pos: u32, len: u32| {
                 extract(a.into(), pos & 255, len & 255, 32) as u32
             }),
-            S::U64 => d.map3(A, |a: u64, pos: u32, len: u32| {
-                extract(a, pos, len, 64)
-            }),
+            S::U64 => d.map3(A, |a: u64, pos: u32, len: u32| extract(a, pos, len, 64)),
             S::S32 => d.map3(A, |a: u32, pos: u32, len: u32| {
                 extract_signed(i64::from(a as i32), pos & 255, len & 255, 32) as u32
             }),
