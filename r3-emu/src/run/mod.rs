@@ -181,7 +181,7 @@ fn shape(info: &KernelInfo, config: &LaunchConfig<'_>) -> Result<[u32; 3], Strin
             "clusters of {cluster:?} blocks: {MAX_CLUSTER} are possible"
         ));
     }
-    if (0..3).any(|i| config.grid[i] % cluster[i] != 0) {
+    if (0..3).any(|i| !config.grid[i].is_multiple_of(cluster[i])) {
         return Err(format!(
             "a grid of {:?} blocks in clusters of {cluster:?}",
             config.grid
