@@ -33,7 +33,7 @@ static DEVICES: LazyLock<Vec<Device>> = LazyLock::new(|| {
             None
         }),
     };
-    let visible = std::env::var("CUDA_VISIBLE_DEVICES").ok().map(|text| {
+    let visible = process::variable("CUDA_VISIBLE_DEVICES").map(|text| {
         // The list ends at the first entry that is no device.
         let all = number("DEVICES").unwrap_or(1);
         let known = |item: &&str| item.trim().parse::<u64>().is_ok_and(|n| n < all);

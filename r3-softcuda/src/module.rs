@@ -214,7 +214,7 @@ api! {
 
     fn cuModuleGetLoadingMode(mode: Out<u32>) {
         // Lazy, as drivers of this version do unless told otherwise.
-        let eager = std::env::var("CUDA_MODULE_LOADING").is_ok_and(|mode| mode == "EAGER");
+        let eager = crate::process::variable("CUDA_MODULE_LOADING") == Some("EAGER");
         mode.set(if eager { 1 } else { 2 })
     }
 

@@ -1,9 +1,9 @@
 //! The driver's life in a process: start, fork, end; its settings and messages.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 use crate::error::{CuError, Res};
 
@@ -20,11 +20,24 @@ pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// The variables that concern the driver, as they were when it was first asked for one: a program may change its environment
+/// at any time, also in the middle of a read.
+static VARIABLES: LazyLock<BTreeMap<String, String>> = LazyLock::new(|| {
+    let own = |name: &str| name.starts_with("SOFTCUDA_") || name.starts_with("CUDA_");
+    let variables = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    variables.filter(|(name, _)| own(name)).collect()
+});
+
+/// A variable of CUDA's, where it is set.
+pub fn variable(name: &str) -> Option<&'static str> {
+    VARIABLES.get(name).map(String::as_str)
+}
+
 /// `SOFTCUDA_…`, where it is set and not empty.
 pub fn setting(name: &str) -> Option<String> {
-    std::env::var(format!("SOFTCUDA_{name}"))
-        .ok()
-        .filter(|value| !value.is_empty())
+    let value = variable(&format!("SOFTCUDA_{name}"))?;
+    (!value.is_empty()).then(|| value.to_owned())
 }
 
 /// The same as a number.
