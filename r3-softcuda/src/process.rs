@@ -124,5 +124,6 @@ pub fn once(key: &str, message: &str) {
 
 /// Says something on standard error.
 pub fn say(message: &str) {
-    let _ = writeln!(std::io::stderr(), "{message}");
+    // In one piece: other threads write there, too.
+    let _ = std::io::stderr().write_all(format!("{message}\n").as_bytes());
 }
