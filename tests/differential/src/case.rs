@@ -19,6 +19,8 @@ pub struct Case {
     pub dynamic_shared: u32,
     /// All blocks resident at once.
     pub cooperative: bool,
+    /// Assemble without optimisation. Optimisation may change what is not stated: the sign of a NaN, for example.
+    pub as_written: bool,
     /// The kernel's parameters, in order: the address of each buffer.
     pub buffers: Vec<Buffer>,
 }

@@ -1,15 +1,26 @@
 //! Running a case on a device.
 
-use r3_replay::device::{Device, DeviceError, LaunchConfig};
+use r3_replay::device::{Device, DeviceError, JitOption, LaunchConfig};
 
 use crate::case::Case;
+
+/// `CU_JIT_OPTIMIZATION_LEVEL` 0
+const NO_OPTIMISATION: JitOption = JitOption {
+    option: 7,
+    value: 0,
+};
 
 /// Runs the case and returns the bytes of its results, buffer by buffer.
 ///
 /// # Errors
 /// What the device said.
 pub fn run(device: &mut dyn Device, case: &Case) -> Result<Vec<Vec<u8>>, DeviceError> {
-    let module = device.load(case.ptx.as_bytes(), &[], &[])?;
+    let options: &[JitOption] = if case.as_written {
+        &[NO_OPTIMISATION]
+    } else {
+        &[]
+    };
+    let module = device.load(case.ptx.as_bytes(), options, &[])?;
     let mut addresses = Vec::new();
     let results = run_loaded(device, case, module, &mut addresses);
     for address in addresses {

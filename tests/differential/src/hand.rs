@@ -97,6 +97,7 @@ fn case(name: &str, text: &str) -> Case {
         block: [1; 3],
         dynamic_shared: 0,
         cooperative: false,
+        as_written: false,
         buffers: Vec::new(),
     };
     for line in text.lines().filter_map(|line| line.strip_prefix("//: ")) {

@@ -56,6 +56,7 @@ pub fn case(form: &Form, exact: &dyn Fn(&str) -> bool) -> Case {
         block: [BLOCK as u32, 1, 1],
         dynamic_shared: 0,
         cooperative: false,
+        as_written: false,
         buffers,
     }
 }

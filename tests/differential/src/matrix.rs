@@ -1,4 +1,5 @@
-//! Matrix instructions. Values are small integers, so that sums are exact in whatever order they are made.
+//! Matrix instructions. Values are small integers, so that sums are exact in whatever order they are made; then each
+//! with values of many magnitudes, which show how sums are made.
 
 use std::fmt::Write;
 
@@ -35,6 +36,32 @@ impl Kind {
 
     fn bytes(self) -> usize {
         if matches!(self, Self::F64) { 8 } else { 4 }
+    }
+
+    /// Values over 24 powers of two; rarely anything, infinities and NaN included.
+    fn wild(self, random: &mut Random) -> u64 {
+        let bits = random.bits();
+        if random.below(48) == 0 {
+            return if self.bytes() == 8 {
+                bits
+            } else {
+                bits & 0xffff_ffff
+            };
+        }
+        let mut exponent = |bias: u64| bias - 12 + random.below(25) as u64;
+        match self {
+            Self::F16x2 => {
+                let halves = [exponent(15) << 10, exponent(15) << 10];
+                (bits & 0x83ff_83ff) | halves[0] | halves[1] << 16
+            }
+            Self::Bf16x2 => {
+                let halves = [exponent(127) << 7, exponent(127) << 7];
+                (bits & 0x807f_807f) | halves[0] | halves[1] << 16
+            }
+            Self::F32 | Self::Tf32 => (bits & 0x807f_ffff) | exponent(127) << 23,
+            Self::F64 => (bits & 0x800f_ffff_ffff_ffff) | exponent(1023) << 52,
+            _ => bits & 0xffff_ffff,
+        }
     }
 
     fn value(self, random: &mut Random) -> u64 {
@@ -216,7 +243,12 @@ const LANES: usize = 32;
 
 /// All cases.
 pub fn all() -> Vec<Case> {
-    let mut cases: Vec<Case> = rows().iter().map(mma).collect();
+    let rows = rows();
+    let mut cases: Vec<Case> = rows.iter().map(|row| mma(row, false)).collect();
+    let floats = rows
+        .iter()
+        .filter(|(_, [a, ..], _)| !matches!(a.0, Kind::Packed));
+    cases.extend(floats.map(|row| mma(row, true)));
     for (count, transposed) in [
         (1, false),
         (2, false),
@@ -248,17 +280,19 @@ fn list(name: char, count: usize) -> String {
 }
 
 /// Each lane loads its registers of the fragments as they come; `D` is stored likewise.
-fn mma((instruction, [a, b, c, d], more): &Row) -> Case {
+fn mma((instruction, [a, b, c, d], more): &Row, wild: bool) -> Case {
     let mut random = Random::of(instruction);
+    let mut value = |kind: Kind| {
+        if wild {
+            kind.wild(&mut random)
+        } else {
+            kind.value(&mut random)
+        }
+    };
     let mut buffers = Vec::new();
     for (kind, count) in [a, b, c] {
         let bytes = (0..LANES * count)
-            .flat_map(|_| {
-                kind.value(&mut random)
-                    .to_le_bytes()
-                    .into_iter()
-                    .take(kind.bytes())
-            })
+            .flat_map(|_| value(*kind).to_le_bytes().into_iter().take(kind.bytes()))
             .collect();
         buffers.push(Buffer {
             bytes,
@@ -308,7 +342,12 @@ fn mma((instruction, [a, b, c, d], more): &Row) -> Case {
     for (name, (kind, count)) in ['a', 'b', 'c', 'd'].into_iter().zip([a, b, c, d]) {
         let _ = writeln!(declarations, "  .reg .{} %{name}<{count}>;", kind.class());
     }
-    warp_case(instruction, &declarations, &body, buffers)
+    let name = if wild {
+        format!("{instruction} many magnitudes")
+    } else {
+        (*instruction).to_owned()
+    };
+    warp_case(&name, &declarations, &body, buffers)
 }
 
 fn result(len: usize, element: usize) -> Buffer {
@@ -339,6 +378,7 @@ fn warp_case(name: &str, declarations: &str, body: &str, buffers: Vec<Buffer>) -
         block: [LANES as u32, 1, 1],
         dynamic_shared: 0,
         cooperative: false,
+        as_written: false,
         buffers,
     }
 }

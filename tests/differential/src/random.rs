@@ -4,17 +4,22 @@ use r3_ptx::generate::{Options, kernel};
 
 use crate::case::{Buffer, Case, Element, Mixed, Result};
 
-/// `count` programs, by seeds from 1. Most have one block of two warps; some are longer.
+/// `count` programs, by seeds from 1. Most are short, so that a difference is easy to find; some have more warps.
 pub fn all(count: u64) -> Vec<Case> {
     (1..=count).map(case).collect()
 }
 
 fn case(seed: u64) -> Case {
-    let mut options = Options::default();
-    if seed.is_multiple_of(8) {
-        options.operations = 200;
-        options.threads = 256;
-    }
+    let (operations, threads) = match seed % 8 {
+        0 => (200, 256),
+        1 | 2 => (40, 64),
+        _ => (8, 64),
+    };
+    let options = Options {
+        operations,
+        threads,
+        ..Options::default()
+    };
     let made = kernel(seed, &options);
     let output = (made.threads * made.thread_bytes + 4 * made.accumulators) as usize;
     let approximate = made
@@ -29,6 +34,7 @@ fn case(seed: u64) -> Case {
         block: [made.threads, 1, 1],
         dynamic_shared: 0,
         cooperative: false,
+        as_written: true,
         buffers: vec![
             Buffer {
                 bytes: made

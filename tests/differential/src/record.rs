@@ -97,6 +97,7 @@ impl Recorded {
 /// Hash of code and inputs.
 pub fn identity(case: &Case) -> String {
     let mut bytes = case.ptx.as_bytes().to_vec();
+    bytes.push(case.as_written.into());
     for buffer in &case.buffers {
         bytes.extend_from_slice(&buffer.bytes);
     }
