@@ -41,18 +41,23 @@ without r3-image r3-archive r3-options r3-replay cudarc
 without r3-options r3-archive r3-image r3-replay cudarc
 without r3-ptx r3-emu r3-archive r3-image r3-options r3-replay cudarc
 without r3-emu r3-archive r3-image r3-options r3-replay cudarc
+without r3-softcuda r3-archive r3-options r3-intercept r3-replay cudarc
 
-# only PATTERN FOLDER FILE: what PATTERN stands for is done in FILE alone.
+# only PATTERN FOLDER FILE: what PATTERN stands for is done in FILE alone (nowhere if it is empty).
 only() {
     local files
     files=$(grep -rlE --include='*.rs' "$1" "$2" || true)
     [ "$files" = "$3" ] || {
-        say "'$1' may be in $3 only, and is in: $(echo "$files" | xargs)"
+        say "'$1' may be in ${3:-no file of $2} only, and is in: $(echo "$files" | xargs)"
         bad=1
     }
 }
 only '\bbincode::' r3-archive/src r3-archive/src/codec.rs
-only '\benv::(var|vars)(_os)?\b|\bgetenv\b' r3-intercept/src r3-intercept/src/process.rs
+environment='\benv::(var|vars)(_os)?\b|\bgetenv\b'
+only "$environment" r3-intercept/src r3-intercept/src/process.rs
+only "$environment" r3-softcuda/src r3-softcuda/src/process.rs
+only "$environment" r3-emu/src ''
+only '\bunsafe\b' r3-ptx/src ''
 
 # Whoever adds a dependency says why.
 for crate in $(scripts/crates.py direct); do

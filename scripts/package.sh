@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Makes dist/r3-<version>-x86_64-linux.tar.xz: libr3.so, the programs, their licences. It runs on
+# Makes dist/r3-<version>-x86_64-linux.tar.xz: libr3.so, the programs, the software driver, their licences. It runs on
 # Ubuntu 22.04+, RHEL 9+ and alike without Rust or LLVM; libr3.so itself down to glibc 2.28.
 #
 #   scripts/package.sh            build, check, pack
+#   scripts/package.sh --tests    also the programs that scripts/gpu/ptx.sh runs, into dist/, outside the package
 #
 # Built twice from one commit (same Rust, same pins) the file is the same, byte for byte.
 set -euo pipefail
@@ -10,6 +11,13 @@ set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 cd "$root"
 
+want_tests=no
+for option in "$@"; do
+    case $option in
+    --tests) want_tests=yes ;;
+    *) die "unknown option $option: only --tests is known" ;;
+    esac
+done
 "$root/scripts/setup.sh" --package
 
 version=$(version)
@@ -33,20 +41,38 @@ export RUSTFLAGS="--remap-path-prefix=$root=/r3 --remap-path-prefix=$cargo_home=
 export CFLAGS="-ffile-prefix-map=$root=/r3 -ffile-prefix-map=$cargo_home=/cargo"
 
 # Apart, so that no feature that the programs want of a shared crate enters the preloaded library.
-for package in r3-intercept r3-replay; do
+# built [OPTION…]: builds for old glibc.
+built() { cargo zigbuild --release --locked --target "$target.$glibc" "$@"; }
+for package in r3-intercept r3-replay r3-softcuda; do
     step "building $package for glibc $glibc"
-    cargo zigbuild --release --locked --target "$target.$glibc" --package "$package"
+    built --package "$package"
 done
+
+if [ $want_tests = yes ]; then
+    step "building the programs of scripts/gpu/ptx.sh"
+    built --package r3-differential --bin r3-ptx-differential
+    built --package r3-emu --example kernels
+    # The name of a benchmark's file is cargo's to choose.
+    parse=$(built --package r3-ptx --bench parse --message-format json | python3 -c 'import json, sys
+for message in map(json.loads, sys.stdin):
+    if message["reason"] == "compiler-artifact" and message["target"]["name"] == "parse" and message["executable"]:
+        print(message["executable"])')
+    mkdir -p "$dist"
+    strip -o "$dist/r3-ptx-differential" "$build/$target/release/r3-ptx-differential"
+    strip -o "$dist/r3-emu-kernels" "$build/$target/release/examples/kernels"
+    strip -o "$dist/r3-ptx-parse" "$parse"
+fi
 
 step "packing $name"
 rm -rf "$tree"
-mkdir -p "$tree/bin" "$tree/lib"
+mkdir -p "$tree/bin" "$tree/lib/softcuda"
 strip --strip-all -o "$tree/bin/r3-replay" "$build/$target/release/r3-replay"
 strip --strip-unneeded -o "$tree/lib/libr3.so" "$build/$target/release/libr3.so"
-chmod 755 "$tree/bin/r3-replay" "$tree/lib/libr3.so"
+strip --strip-unneeded -o "$tree/lib/softcuda/libcuda.so.1" "$build/$target/release/libcuda.so"
+chmod 755 "$tree/bin/r3-replay" "$tree/lib/libr3.so" "$tree/lib/softcuda/libcuda.so.1"
 cp README.md LICENSE-MIT LICENSE-APACHE "$tree/"
 cp -r docs "$tree/docs"
-scripts/crates.py licenses r3-intercept r3-replay \
+scripts/crates.py licenses r3-intercept r3-replay r3-softcuda \
     --with "LLVM libunwind=$tools/package/ziglang/lib/libunwind/LICENSE.TXT" >"$tree/THIRD-PARTY-LICENSES"
 
 step "checking"

@@ -1,4 +1,4 @@
-//! Reading and printing: `cargo bench -p r3-ptx`. `R3_PTX=file.ptx` adds a file of one's own.
+//! Reading, printing and checking: `cargo bench -p r3-ptx`. `R3_PTX=file.ptx` adds a file of one's own.
 
 use std::fmt::Write;
 use std::hint::black_box;
@@ -76,6 +76,11 @@ fn parse(criterion: &mut Criterion) {
             group.bench_function("print", |bencher| {
                 bencher.iter(|| black_box(module.to_string()));
             });
+            if r3_ptx::check(&module).is_ok() {
+                group.bench_function("check", |bencher| {
+                    bencher.iter(|| black_box(r3_ptx::check(black_box(&module))));
+                });
+            }
         }
         group.finish();
     }

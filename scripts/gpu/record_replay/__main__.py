@@ -17,7 +17,7 @@ from .session import ROOT, Session, Unavailable, sample_table
 
 # Each with the seconds that it may take, so that a hang in one leaves time for the others.
 STAGES = {"proc-address": 60, "samples": 150, "frameworks": 150, "aslr": 60, "replay": 90, "overhead": 110, "gigabyte": 90, "sigkill": 100}
-PTX = {"differential": 300, "cpu-programs": 240, "cpu-scaling": 120}
+PTX = {"differential": 300, "cpu-programs": 240, "cpu-speed": 120, "cpu-scaling": 120}
 EXTRA = {"capture": 240, "runtimes": 60}
 LIMITS = STAGES | PTX | EXTRA
 GROUPS = {"all": STAGES, "ptx": PTX}

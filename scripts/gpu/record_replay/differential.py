@@ -1,35 +1,23 @@
 """Stage differential: small PTX kernels on this GPU and on the CPU device, from the same inputs."""
 
 import json
-import os
-import shutil
 
-from .session import ROOT, Unavailable
+from .session import tool
 
 RANDOM = 400  # random programs besides the tables
 
 
-def program(session):
-    """The differential test, beside R3's programs or where it was built."""
-    places = [session.home() / "bin", ROOT / "dist", ROOT / "target" / "release"]
-    for place in places:
-        found = shutil.which("r3-ptx-differential", path=os.fspath(place))
-        if found:
-            return found
-    raise Unavailable(f"no r3-ptx-differential in {', '.join(map(str, places))}: scripts/package.sh --tests builds it")
-
-
 def run(session, report):
-    tool = program(session)
+    program = tool(session, "r3-ptx-differential")
     recorded = session.out / "differential.zst"
-    made = session.run([tool, "record", "--device", "cuda", "--whole", "--random", RANDOM, "--out", recorded],
+    made = session.run([program, "record", "--device", "cuda", "--whole", "--random", RANDOM, "--out", recorded],
                        limit=200, log="differential-record")
     lines = made.stdout.decode(errors="replace").strip().splitlines()
     report.add("differential", "on the GPU", made.ok, lines[-1] if lines else made.why(), s=round(made.seconds, 1))
     if not recorded.exists():
         report.details(made)
         return
-    compared = session.run([tool, "compare", recorded, "--device", "cpu", "--random", RANDOM, "--json"], limit=200,
+    compared = session.run([program, "compare", recorded, "--device", "cpu", "--random", RANDOM, "--json"], limit=200,
                            log="differential-compare")
     families = [json.loads(line) for line in compared.stdout.splitlines() if line.startswith(b"{")]
     for family in families:

@@ -186,3 +186,13 @@ def sample_table():
 def archives(folder):
     """The archives in a folder, oldest first."""
     return sorted(pathlib.Path(folder).glob("*.r3"), key=lambda path: path.stat().st_mtime)
+
+
+def tool(session, name):
+    """A program of `scripts/package.sh --tests`: beside R3's programs, in dist/, or where cargo builds it."""
+    release = ROOT / "target" / "release"
+    for place in (session.home() / "bin", session.home(), session.home().parent, ROOT / "dist", release):
+        found = shutil.which(name, path=os.fspath(place))
+        if found:
+            return found
+    raise Unavailable(f"no {name} beside {session.home()} or in {ROOT / 'dist'}: scripts/package.sh --tests builds it")
