@@ -45,6 +45,7 @@ for message in map(json.loads, sys.stdin):
     if message["reason"] == "compiler-artifact" and message["executable"] and message["profile"]["test"]:
         print(message["executable"])')
 cp "$tree/lib/libr3.so" "$tree/bin/r3-replay" "$build/$target/debug/"
+cp "$tree/lib/softcuda/libcuda.so.1" "$build/$target/debug/libcuda.so"
 
 # Before 2.34, what calls dlsym is linked with libdl.
 printf '#!/bin/sh\nexec cc "$@" -ldl\n' >"$build/cc-inside"

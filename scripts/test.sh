@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Sets up and runs every check: format, scripts, dependencies, lints, documentation, tests.
-# No GPU and no CUDA is needed. CI runs exactly this.
+# Sets up and runs every check: format, scripts, dependencies, lints, documentation, tests, numba-cuda on the
+# software driver (skipped where its packages cannot be fetched). No GPU and no CUDA is needed. CI runs exactly this.
 #
 #   scripts/test.sh               everything
 #   scripts/test.sh FILTER…       only the tests that match (given to cargo nextest)
@@ -52,3 +52,11 @@ RUSTDOCFLAGS="$deny --allow rustdoc::private-intra-doc-links" cargo doc --locked
 cargo test --locked --workspace --doc --quiet
 
 nextest
+
+# An unmodified third-party program: with the programs as they were built for the tests.
+step "numba-cuda"
+if scripts/setup.sh --build --numba; then
+    scripts/numba.sh dev
+else
+    say "skipped: numba-cuda is not there, see above"
+fi
