@@ -1,14 +1,14 @@
 //! The border: how an entry point is defined, and what every call passes before its own code.
 //!
-//! A call goes through [`enter`]: is the driver initialised (in this process, not in a parent's fork), is it logged
-//! or made to fail for a test, and no panic leaves it. Arguments that are pointers have the types below, which check
+//! A call goes through [`enter`]: is the driver initialised (in this process, not in a parent's fork), and neither a
+//! panic nor a cancellation of the thread leaves it. Arguments that are pointers have the types below, which check
 //! for null; that they point to what the driver API says is the caller's promise, as with any driver.
 
 use std::ffi::{CStr, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::error::{CuError, Res};
-use crate::{process, testing};
+use crate::{process, work};
 
 /// An out-pointer.
 #[repr(transparent)]
@@ -164,17 +164,54 @@ const BEFORE_INIT: &[&str] = &[
     "cuCoredumpSetAttributeGlobal",
 ];
 
+thread_local! {
+    static CALL: std::cell::Cell<&'static str> = const { std::cell::Cell::new("") };
+}
+
+/// The entry point that this thread is in, for messages.
+pub fn current_call() -> &'static str {
+    CALL.get()
+}
+
+/// A thread is cancelled (`pthread_cancel`) by unwinding it, which Rust's frames do not survive: a cancellation waits
+/// until the call is over.
+struct Uncancelled(i32);
+
+unsafe extern "C" {
+    fn pthread_setcancelstate(state: i32, before: *mut i32) -> i32;
+}
+
+const CANCEL_DISABLE: i32 = 1;
+
+impl Uncancelled {
+    fn begin() -> Self {
+        let mut before = 0;
+        // SAFETY: sets a flag of this thread and writes the former one.
+        unsafe { pthread_setcancelstate(CANCEL_DISABLE, &raw mut before) };
+        Self(before)
+    }
+}
+
+impl Drop for Uncancelled {
+    fn drop(&mut self) {
+        let mut unused = 0;
+        // SAFETY: as above. It is no point where a cancellation acts, as the type is deferred.
+        unsafe { pthread_setcancelstate(self.0, &raw mut unused) };
+    }
+}
+
 /// Runs the body of an entry point.
 pub fn enter(name: &'static str, per_thread: bool, body: impl FnOnce(&Call) -> Res) -> i32 {
+    let outer = CALL.replace(name);
+    let _whole = Uncancelled::begin();
     let result = catch_unwind(AssertUnwindSafe(|| {
-        testing::log(name);
-        testing::meet(name);
         if !BEFORE_INIT.contains(&name) || name == "cuInit" {
             process::check(name == "cuInit")?;
+            work::refuse_in_callback(name)?;
         }
-        testing::refusal(name)?;
         body(&Call { name, per_thread })
     }));
+    CALL.set(outer);
     match result {
         Ok(Ok(())) => 0,
         Ok(Err(CuError(code))) => code,

@@ -83,6 +83,11 @@ pub fn take(stream: &Stream, work: &Work) -> Res<bool> {
     Ok(true)
 }
 
+/// Whether work of this stream goes into a graph.
+pub fn is_captured(stream: &Stream) -> bool {
+    lock(&STATE).of(stream).is_some()
+}
+
 /// Where a recording on this stream stands, when it is captured.
 pub fn record(stream: &Stream) -> Res<Option<Captured>> {
     let mut state = lock(&STATE);

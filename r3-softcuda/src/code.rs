@@ -6,7 +6,7 @@ use std::ffi::c_void;
 use r3_image::{CodeForm, Entry, Image, copy_image};
 use r3_ptx::typed;
 
-use crate::api::{In, Out};
+use crate::api::{In, Out, current_call};
 use crate::error::{CuError, Res};
 use crate::gpu::Gpu;
 use crate::process::say;
@@ -89,7 +89,14 @@ impl Jit {
             Err(refused) => {
                 self.log(ERROR, &refused.message);
                 if refused.error != CuError::INVALID_VALUE {
-                    say(&format!("softcuda: {}", refused.message));
+                    // One line; the program's log buffer has the place in the text, too.
+                    let first = refused.message.lines().next().unwrap_or_default();
+                    let what = if refused.error == CuError::INVALID_PTX {
+                        "the PTX is refused: "
+                    } else {
+                        ""
+                    };
+                    say(&format!("softcuda: {}: {what}{first}", current_call()));
                 }
                 Err(refused.error)
             }

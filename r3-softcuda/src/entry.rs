@@ -5,7 +5,6 @@ use std::ffi::c_void;
 use crate::api::{Out, Text, api};
 use crate::device;
 use crate::error::{CuError, Res};
-use crate::process;
 
 /// An entry point.
 pub struct Entry {
@@ -37,15 +36,11 @@ const PER_THREAD: u64 = 2;
 /// The newest form that `version` allows; per-thread, if that is asked for and there is one. A name may also be an
 /// exported name with its suffix.
 fn find(symbol: &str, version: i32, per_thread: bool) -> (Option<&'static Entry>, bool) {
-    let hidden = process::setting("HIDE").unwrap_or_default();
     let mut best: Option<&Entry> = None;
     let mut too_old = false;
     for entry in ENTRIES {
         let exact = entry.per_thread && entry.name == symbol;
         if !exact && (entry.base != symbol || (entry.per_thread && !per_thread)) {
-            continue;
-        }
-        if hidden.split(',').any(|name| name == entry.name) {
             continue;
         }
         if entry.version > version {

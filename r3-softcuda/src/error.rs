@@ -146,16 +146,6 @@ pub fn text(code: i32) -> Option<&'static CStr> {
         .or((code == 0).then_some(c"no error"))
 }
 
-/// The code of a name, or of a number in digits.
-pub fn parse(text: &str) -> Option<CuError> {
-    let by_name = ERRORS
-        .iter()
-        .find(|(_, name, _)| name.to_bytes() == text.as_bytes());
-    by_name
-        .map(|(code, ..)| CuError(*code))
-        .or_else(|| text.parse().ok().map(CuError))
-}
-
 fn find(code: i32) -> Option<&'static (i32, &'static CStr, &'static CStr)> {
     ERRORS
         .binary_search_by_key(&code, |row| row.0)

@@ -13,6 +13,7 @@ use crate::stream::{self, Point};
 use crate::work::Work;
 
 const DISABLE_TIMING: u32 = 2;
+const INTERPROCESS: u32 = 4;
 
 /// An event.
 pub struct Event {
@@ -69,6 +70,9 @@ impl Event {
 fn record(event: Handle, stream: Handle, call: &Call) -> Res {
     let event = handle::get::<Event>(event)?;
     let stream = stream::resolve(stream, call.per_thread)?;
+    if !Arc::ptr_eq(&event.context, &stream.context()?) {
+        return Err(CuError::INVALID_HANDLE);
+    }
     if let Some(captured) = capture::record(&stream)? {
         let mut state = lock(&event.state);
         state.captured = Some(captured);
@@ -116,7 +120,8 @@ fn elapsed(milliseconds: Out<f32>, start: Handle, end: Handle) -> Res {
 api! {
     fn cuEventCreate(event: Out<Handle>, flags: u32) {
         event.required()?;
-        if flags & !7 != 0 {
+        // Events for other processes cannot measure time.
+        if flags & !7 != 0 || flags & (INTERPROCESS | DISABLE_TIMING) == INTERPROCESS {
             return Err(CuError::INVALID_VALUE);
         }
         let context = context::current()?;

@@ -139,20 +139,24 @@ impl Launch {
             return Err(CuError::INVALID_HANDLE);
         }
         let shape = shape.checked(&function, context)?;
-        let start = params.as_ptr() as u64;
-        let pointers = function
-            .info
-            .params
-            .iter()
-            .map(|(offset, ..)| start + u64::from(*offset))
-            .collect();
-        Ok(Self {
+        let mut launch = Self {
             function,
             module,
             shape,
             params,
-            pointers,
-        })
+            pointers: Vec::new(),
+        };
+        launch.find_pointers();
+        Ok(launch)
+    }
+
+    /// The parameters have moved: a copy was made.
+    pub fn find_pointers(&mut self) {
+        let start = self.params.as_ptr() as u64;
+        let params = self.function.info.params.iter();
+        self.pointers = params
+            .map(|(offset, ..)| start + u64::from(*offset))
+            .collect();
     }
 
     /// Runs it to its end.
@@ -219,6 +223,15 @@ impl Shape {
         if i64::from(self.shared) > i64::from(settings.max_dynamic_shared) {
             return Err(CuError::INVALID_VALUE);
         }
+        if let Some(required) = info.cluster {
+            let given = self.cluster.iter().any(|n| *n != 0);
+            if given && self.cluster != required {
+                return Err(CuError::INVALID_CLUSTER_SIZE);
+            }
+            self.cluster = required;
+        } else if self.cluster == [0; 3] && settings.cluster.iter().any(|n| *n > 0) {
+            self.cluster = settings.cluster.map(|n| n.max(1).unsigned_abs());
+        }
         let cluster: u64 = self
             .cluster
             .iter()
@@ -238,13 +251,6 @@ impl Shape {
             if gpu.compute.0 < 9 || !divides || cluster > most {
                 return Err(CuError::INVALID_CLUSTER_SIZE);
             }
-        }
-        if let Some(required) = info.cluster {
-            let given = self.cluster.iter().any(|n| *n != 0);
-            if given && self.cluster != required {
-                return Err(CuError::INVALID_CLUSTER_SIZE);
-            }
-            self.cluster = required;
         }
         if self.cooperative {
             let blocks: u64 = self.grid.iter().map(|n| u64::from(*n)).product();

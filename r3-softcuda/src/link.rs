@@ -80,7 +80,7 @@ impl Link {
             if let Err(errors) = r3_ptx::parse(text) {
                 return refuse(
                     CuError::INVALID_PTX,
-                    format!("{name}:\n{}", errors.render(text)),
+                    format!("{name}: {}", errors.render(text)),
                 );
             }
         }

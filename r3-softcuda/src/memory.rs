@@ -5,7 +5,9 @@ use crate::capture;
 use crate::context;
 use crate::device;
 use crate::error::{CuError, Res};
+use crate::graph;
 use crate::handle::{self, Handle};
+use crate::pool;
 use crate::space::{self, Allocation, Bytes, Kind, Request};
 use crate::stream;
 
@@ -35,12 +37,18 @@ fn free(address: u64, kinds: &[Kind]) -> Res {
     let found =
         space::find(address).filter(|found| found.base == address && kinds.contains(&found.kind));
     let found = found.ok_or(CuError::INVALID_VALUE)?;
+    if pool::is_freeing(address) {
+        return Err(CuError::INVALID_VALUE);
+    }
     // Work that is queued may use it.
     if let Ok(context) = handle::get::<context::Context>(found.context) {
         let _ = stream::wait_all(&context);
     }
     if let Ok(context) = context::current() {
         stream::wait_all(&context)?;
+    }
+    if graph::memory::known(address) && !graph::memory::free(address)? {
+        return Ok(());
     }
     space::free(address, |found| kinds.contains(&found.kind))
 }

@@ -1,17 +1,19 @@
 //! Stream-ordered memory and its pools.
 
-use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex};
 
 use crate::api::{Call, In, Out, api};
+use crate::capture;
 use crate::context;
 use crate::device::{self, Device};
 use crate::error::{CuError, Res};
+use crate::graph::memory;
 use crate::handle::{self, Handle};
 use crate::process::lock;
 use crate::space::{self, Kind, Request};
-use crate::stream;
+use crate::stream::{self, Stream};
 use crate::vmm::{Access, Location};
 use crate::work::Work;
 
@@ -22,6 +24,8 @@ pub struct Pool {
     default: bool,
     destroyed: AtomicBool,
     attributes: Mutex<BTreeMap<u32, u64>>,
+    /// The most bytes that were in use.
+    high: AtomicU64,
     /// Devices that see its memory, besides its own.
     access: Mutex<Vec<i32>>,
 }
@@ -40,6 +44,22 @@ pub struct Properties {
 }
 
 impl Properties {
+    /// Those of ordinary pools.
+    pub fn pinned(device: i32) -> Self {
+        Self {
+            kind: 1,
+            handle_types: 0,
+            location: Location {
+                kind: 1,
+                id: device,
+            },
+            security: 0,
+            max: 0,
+            usage: 0,
+            reserved: [0; 54],
+        }
+    }
+
     pub fn device(&self) -> Res<&'static Device> {
         self.location.device()
     }
@@ -70,6 +90,7 @@ impl Pool {
             default,
             destroyed: AtomicBool::new(false),
             attributes: Mutex::new(BTreeMap::from([(1, 1), (2, 1), (3, 1)])),
+            high: AtomicU64::new(0),
             access: Mutex::default(),
         })
     }
@@ -108,8 +129,13 @@ fn allocate(
     if pool.destroyed.load(Ordering::Relaxed) {
         return Err(CuError::INVALID_VALUE);
     }
-    address.set(new_in(&pool, len as u64, context.handle)?)?;
-    Ok(())
+    if capture::is_captured(&stream) {
+        // It becomes a node, and its address that of the node.
+        let owned = memory::Owned::new(context.device.ordinal, len as u64, context.handle)?;
+        address.set(owned.address)?;
+        return stream::submit(&stream, Work::Allocated(owned)).map(drop);
+    }
+    address.set(new_in(&pool, len as u64, context.handle)?)
 }
 
 /// Memory of a pool.
@@ -123,7 +149,59 @@ pub fn new_in(pool: &Pool, len: u64, context: Handle) -> Res<u64> {
         owner: pool.handle,
     };
     let visible = lock(&pool.access).clone();
-    space::allocate(request, &visible)
+    let address = space::allocate(request, &visible)?;
+    pool.high.fetch_max(pool.used(), Ordering::Relaxed);
+    Ok(address)
+}
+
+/// Memory whose freeing is queued.
+static FREEING: Mutex<BTreeSet<u64>> = Mutex::new(BTreeSet::new());
+
+/// Whether memory is freed already, in the order of some stream.
+pub fn is_freeing(address: u64) -> bool {
+    lock(&FREEING).contains(&address)
+}
+
+/// Gives memory back.
+pub fn release(address: u64) {
+    lock(&FREEING).remove(&address);
+    let _ = space::free(address, |found| found.kind == Kind::Pool);
+}
+
+/// Gives memory back when the stream gets there.
+pub fn free_later(address: u64, stream: &Arc<Stream>) -> Res {
+    if !lock(&FREEING).insert(address) {
+        return Err(CuError::INVALID_VALUE);
+    }
+    let queued = stream::submit(stream, Work::Free(address));
+    queued
+        .inspect_err(|_| _ = lock(&FREEING).remove(&address))
+        .map(drop)
+}
+
+fn free(address: u64, stream: &Arc<Stream>) -> Res {
+    let found = space::find(address)
+        .filter(|found| found.base == address)
+        .ok_or(CuError::INVALID_VALUE)?;
+    match found.kind {
+        Kind::Pool if memory::known(address) => {
+            if capture::is_captured(stream) {
+                return stream::submit(stream, Work::Freed(address)).map(drop);
+            }
+            if memory::free(address)? {
+                free_later(address, stream)
+            } else {
+                Ok(())
+            }
+        }
+        Kind::Pool if capture::is_captured(stream) => Err(CuError::INVALID_VALUE),
+        Kind::Pool => free_later(address, stream),
+        Kind::Device => {
+            stream::submit_and_wait(stream, Work::Nothing)?;
+            space::free(address, |found| found.kind == Kind::Device)
+        }
+        _ => Err(CuError::INVALID_VALUE),
+    }
 }
 
 /// The current pool of a device.
@@ -145,16 +223,7 @@ api! {
     }
 
     fn cuMemFreeAsync/cuMemFreeAsync_ptsz(address: u64, stream: Handle) |call| {
-        let stream = stream::resolve(stream, call.per_thread)?;
-        let found = space::find(address).filter(|found| found.base == address).ok_or(CuError::INVALID_VALUE)?;
-        match found.kind {
-            Kind::Pool => stream::submit(&stream, Work::Free(address)).map(drop),
-            Kind::Device => {
-                stream::submit_and_wait(&stream, Work::Nothing)?;
-                space::free(address, |found| found.kind == Kind::Device)
-            }
-            _ => Err(CuError::INVALID_VALUE),
-        }
+        free(address, &stream::resolve(stream, call.per_thread)?)
     }
 
     fn cuDeviceGetDefaultMemPool(pool: Out<Handle>, device: i32) {
@@ -219,7 +288,15 @@ api! {
         let pool = handle::get::<Pool>(pool)?;
         let value = match attribute {
             1..=3 => u64::from(value.get()?),
-            4 | 6 | 8 => In::new(value.pointer().cast::<u64>()).get()?,
+            4 => In::new(value.pointer().cast::<u64>()).get()?,
+            // The high marks can be set back, to zero only.
+            6 | 8 => {
+                if In::new(value.pointer().cast::<u64>()).get()? != 0 {
+                    return Err(CuError::INVALID_VALUE);
+                }
+                pool.high.store(pool.used(), Ordering::Relaxed);
+                return Ok(());
+            }
             _ => return Err(CuError::INVALID_VALUE),
         };
         lock(&pool.attributes).insert(attribute, value);
@@ -232,7 +309,9 @@ api! {
         match attribute {
             1..=3 => value.set(kept as u32),
             4 => value.cast::<u64>().set(kept),
-            5..=8 => value.cast::<u64>().set(pool.used()),
+            // Nothing is held back: what is reserved is what is used.
+            5 | 7 => value.cast::<u64>().set(pool.used()),
+            6 | 8 => value.cast::<u64>().set(pool.high.load(Ordering::Relaxed)),
             _ => Err(CuError::INVALID_VALUE),
         }
     }
@@ -276,10 +355,12 @@ api! {
 
     fn cuDeviceGetGraphMemAttribute(device: i32, attribute: u32, value: Out<u64>) {
         device::get(device)?;
-        if attribute > 3 {
-            return Err(CuError::INVALID_VALUE);
-        }
-        value.set(0)
+        let (used, reserved) = memory::totals();
+        value.set(match attribute {
+            0 | 1 => used,
+            2 | 3 => reserved,
+            _ => return Err(CuError::INVALID_VALUE),
+        })
     }
 
     fn cuDeviceSetGraphMemAttribute(device: i32, _attribute: u32, _value: In<u64>) {

@@ -60,10 +60,6 @@ pub fn check(is_init: bool) -> Res {
     match STATE.load(Ordering::Acquire) {
         READY => Ok(()),
         NEW if is_init => Ok(()),
-        ENDED if setting("TEARDOWN").as_deref() == Some("abort") => {
-            say("softcuda: a call after the driver was shut down");
-            std::process::abort();
-        }
         ENDED => Err(CuError::DEINITIALIZED),
         _ => Err(CuError::NOT_INITIALIZED),
     }
@@ -86,8 +82,7 @@ extern "C" fn at_exit() {
 }
 
 /// The driver shuts down when the process unwinds its libraries, after the program's own handlers.
-/// `SOFTCUDA_TEARDOWN=atexit` or `abort`: before those that were registered before `cuInit`, which the real one also may; with `abort`, a call that
-/// comes later ends the process.
+/// `SOFTCUDA_TEARDOWN=atexit`: before those that were registered before `cuInit`, which the real one also may.
 #[used]
 #[unsafe(link_section = ".fini_array")]
 static AT_UNLOAD: extern "C" fn() = at_exit;

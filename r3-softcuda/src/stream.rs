@@ -161,6 +161,10 @@ impl Stream {
 
     fn push(self: &Arc<Self>, after: Vec<Point>, work: Work) -> Res<Point> {
         let mut queue = lock(&self.queue);
+        if queue.closed {
+            // Its thread may have ended: nothing would ever run this.
+            return Err(CuError::INVALID_HANDLE);
+        }
         if !queue.started {
             start(self.clone())?;
             queue.started = true;

@@ -9,9 +9,12 @@ use crate::context::Context;
 use crate::copy::{Copy, Fill};
 use crate::error::{CuError, Res};
 use crate::event::Event;
-use crate::graph::Plan;
+use crate::graph::{Plan, memory};
 use crate::launch::Launch;
-use crate::space::{self, Kind};
+use crate::pool;
+use crate::process;
+use crate::space;
+use crate::stream::Point;
 
 /// One piece of work.
 #[derive(Clone)]
@@ -25,11 +28,16 @@ pub enum Work {
     Callback(Callback),
     /// Writes the time into an event.
     Record(Arc<Event>, u64),
-    /// Waits for the last recording of an event (in graphs; streams wait by position).
+    /// Waits for the last recording of an event (in graphs; a launch makes a position of it).
     WaitEvent(Arc<Event>),
+    WaitPoint(Point),
     Graph(Arc<Plan>),
     /// Memory of a pool is given back.
     Free(u64),
+    /// Memory of a graph comes (it is there all the time; this keeps it).
+    Allocated(Arc<memory::Owned>),
+    /// Memory of a graph goes.
+    Freed(u64),
     MemOps(Arc<[MemOp]>),
     Nothing,
 }
@@ -39,6 +47,40 @@ pub enum Work {
 pub struct HostFn {
     pub function: Option<extern "C" fn(*mut c_void)>,
     pub data: u64,
+}
+
+impl HostFn {
+    pub fn call(&self) {
+        if let Some(function) = self.function {
+            call_back(|| function(self.data as *mut c_void));
+        }
+    }
+}
+
+thread_local! {
+    static CALLED_BACK: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
+/// Runs a function of the program's, which may not call the driver.
+fn call_back(function: impl FnOnce()) {
+    let before = CALLED_BACK.replace(true);
+    function();
+    CALLED_BACK.set(before);
+}
+
+/// Refuses a call out of a function that the driver called.
+pub fn refuse_in_callback(name: &str) -> Res {
+    if !CALLED_BACK.get() {
+        return Ok(());
+    }
+    process::once(
+        "callback",
+        &format!(
+            "softcuda: {name} was called in a host function or callback of a stream, where the driver may not be called: \
+             call it in another thread"
+        ),
+    );
+    Err(CuError::NOT_PERMITTED)
 }
 
 /// A callback.
@@ -78,23 +120,27 @@ impl Work {
             Work::Callback(callback) => {
                 if let Some(function) = callback.function {
                     let status = context.sticky().err().map_or(0, |error| error.0);
-                    function(callback.stream, status, callback.data as *mut c_void);
+                    call_back(|| {
+                        function(callback.stream, status, callback.data as *mut c_void);
+                    });
                 }
                 Ok(())
             }
             Work::Free(address) => {
-                let _ = space::free(*address, |allocation| allocation.kind == Kind::Pool);
+                pool::release(*address);
                 Ok(())
             }
-            Work::Nothing => Ok(()),
+            Work::Nothing | Work::Allocated(_) | Work::Freed(_) => Ok(()),
             _ if broken => Ok(()),
             Work::Kernel(launch) => launch.run(context),
             Work::Copy(copy) => copy.run(),
             Work::Fill(fill) => fill.run(),
             Work::Host(host) => {
-                if let Some(function) = host.function {
-                    function(host.data as *mut c_void);
-                }
+                host.call();
+                Ok(())
+            }
+            Work::WaitPoint(point) => {
+                point.wait();
                 Ok(())
             }
             Work::WaitEvent(event) => {

@@ -237,7 +237,7 @@ api! {
     fn cuGraphRetainUserObject(graph: Handle, object: Handle, count: u32, flags: u32) {
         let graph = handle::get::<Graph>(graph)?;
         let object = handle::get::<UserObject>(object)?;
-        lock(&graph.objects).push(object.clone());
+        lock(&graph.objects).extend(std::iter::repeat_n(object.clone(), count as usize));
         if flags & 1 != 0 {
             // The caller's references move to the graph.
             let mut kept = lock(&object.kept);
@@ -249,9 +249,17 @@ api! {
         Ok(())
     }
 
-    fn cuGraphReleaseUserObject(graph: Handle, object: Handle, _count: u32) {
+    fn cuGraphReleaseUserObject(graph: Handle, object: Handle, count: u32) {
         let graph = handle::get::<Graph>(graph)?;
-        lock(&graph.objects).retain(|known| known.handle != object);
+        let mut objects = lock(&graph.objects);
+        let mut released = Vec::new();
+        for _ in 0..count {
+            let known = objects.iter().position(|known| known.handle == object);
+            released.extend(known.map(|index| objects.swap_remove(index)));
+        }
+        // The last reference runs a function of the program's: without a lock.
+        drop(objects);
+        drop(released);
         Ok(())
     }
 }

@@ -4,14 +4,15 @@ use std::sync::{Arc, Mutex};
 
 use super::nodes::kernel_of;
 use super::params::{HostParams, KernelParams, KernelParams1, MemsetParams, NodeParams, copy_work};
-use super::{Exec, GRAPH, Graph, HOST, KERNEL, MEMCPY, MEMSET, Plan, RECORD, WAIT};
+use super::{Exec, GRAPH, Graph, HOST, KERNEL, MEMCPY, MEMSET, Plan, RECORD, WAIT, memory};
 use crate::api::{In, Out, api};
+use crate::capture;
 use crate::copy::Memcpy3d;
 use crate::error::{CuError, Res};
 use crate::handle::{self, Handle};
 use crate::process::lock;
-use crate::stream;
 use crate::work::Work;
+use crate::{pool, stream};
 
 fn instantiate(out: Out<Handle>, graph: Handle, flags: u64) -> Res {
     out.required()?;
@@ -22,20 +23,33 @@ fn instantiate(out: Out<Handle>, graph: Handle, flags: u64) -> Res {
         handle,
         flags,
         plan: Mutex::new(Arc::new(plan)),
+        last: Mutex::default(),
         _objects: objects,
     });
     out.set(exec.handle)
 }
+
+/// `CU_GRAPH_EXEC_UPDATE_ERROR_…`
+const TOPOLOGY_CHANGED: u32 = 2;
+const TYPE_CHANGED: u32 = 3;
 
 /// Nodes of the same kinds in the same order; then the work of the one becomes that of the other.
 fn update(exec: Handle, graph: Handle, result: Out<u32>) -> Res {
     let exec = handle::get::<Exec>(exec)?;
     let new = handle::get::<Graph>(graph)?.plan()?;
     let mut plan = lock(&exec.plan);
-    let kinds = |plan: &Plan| plan.steps.iter().map(|step| step.kind).collect::<Vec<_>>();
-    if kinds(&plan) != kinds(&new) {
-        // Topology changed.
-        result.set_if_wanted(2);
+    let edges =
+        |plan: &Plan| -> Vec<_> { plan.steps.iter().map(|step| step.before.clone()).collect() };
+    let kinds = |plan: &Plan| -> Vec<_> { plan.steps.iter().map(|step| step.kind).collect() };
+    let refused = if edges(&plan) != edges(&new) {
+        TOPOLOGY_CHANGED
+    } else if kinds(&plan) != kinds(&new) {
+        TYPE_CHANGED
+    } else {
+        0
+    };
+    if refused != 0 {
+        result.set_if_wanted(refused);
         return Err(CuError::GRAPH_EXEC_UPDATE_FAILURE);
     }
     let mut changed = Plan::clone(&plan);
@@ -117,11 +131,18 @@ api! {
         let exec = handle::get::<Exec>(exec)?;
         let stream = stream::resolve(stream, call.per_thread)?;
         let plan = lock(&exec.plan).clone();
-        let events = plan.events();
-        if let Some(point) = stream::submit(&stream, Work::Graph(plan))? {
-            events.iter().for_each(|event| event.recorded_at(&point));
+        if capture::take(&stream, &Work::Graph(plan.clone()))? {
+            return Ok(());
         }
-        Ok(())
+        let events = plan.events();
+        let (allocated, freed) = plan.memory();
+        let mut last = lock(&exec.last);
+        let gone = memory::launched(&allocated, &freed, exec.flags)?;
+        let after = last.clone().into_iter().filter(|point| !point.reached()).collect();
+        let point = stream::enqueue(&stream, after, Work::Graph(plan.at_launch()))?;
+        events.iter().for_each(|event| event.recorded_at(&point));
+        *last = Some(point);
+        gone.into_iter().try_for_each(|address| pool::free_later(address, &stream))
     }
 
     fn cuGraphExecUpdate(exec: Handle, graph: Handle, error_node: Out<Handle>, result: Out<u32>) {
@@ -130,8 +151,9 @@ api! {
     }
 
     fn cuGraphExecUpdate_v2(exec: Handle, graph: Handle, info: Out<UpdateResult>) {
-        let outcome = update(exec, graph, Out::new(std::ptr::null_mut()));
-        info.set_if_wanted(UpdateResult { result: if outcome.is_ok() { 0 } else { 2 }, node: 0, from: 0 });
+        let mut result = 1;
+        let outcome = update(exec, graph, Out::new(&raw mut result));
+        info.set_if_wanted(UpdateResult { result, node: 0, from: 0 });
         outcome
     }
 

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 
 mod entries;
 pub mod executable;
+pub mod memory;
 mod nodes;
 pub mod params;
 
@@ -17,6 +18,7 @@ use crate::error::{CuError, Res};
 use crate::event::Event;
 use crate::handle::{self, Handle};
 use crate::process::lock;
+use crate::stream::Point;
 use crate::work::{HostFn, Work};
 
 /// A graph.
@@ -42,8 +44,6 @@ pub struct NodeWork {
     kind: u32,
     /// A graph inside.
     child: Option<Arc<Graph>>,
-    /// Memory that the node allocated.
-    memory: Option<(u64, u64)>,
 }
 
 /// A graph that can be launched.
@@ -51,6 +51,8 @@ pub struct Exec {
     pub handle: Handle,
     flags: u64,
     plan: Mutex<Arc<Plan>>,
+    /// Where it was launched last: launches of one graph follow each other.
+    last: Mutex<Option<Point>>,
     _objects: Vec<Arc<UserObject>>,
 }
 
@@ -63,6 +65,8 @@ pub struct Plan {
 #[derive(Clone)]
 struct Step {
     node: Handle,
+    /// Places in the plan of what it waits for.
+    before: Vec<usize>,
     kind: u32,
     work: Work,
     enabled: bool,
@@ -84,10 +88,8 @@ impl Drop for UserObject {
 
 impl UserObject {
     fn end(&self) {
-        if !self.ended.swap(true, Ordering::AcqRel)
-            && let Some(function) = self.destroy.function
-        {
-            function(self.destroy.data as *mut _);
+        if !self.ended.swap(true, Ordering::AcqRel) {
+            self.destroy.call();
         }
     }
 }
@@ -111,9 +113,10 @@ fn kind_of(work: &Work) -> u32 {
         Work::Fill(_) => MEMSET,
         Work::Host(_) | Work::Callback(_) => HOST,
         Work::Graph(_) => GRAPH,
-        Work::WaitEvent(_) => WAIT,
+        Work::WaitEvent(_) | Work::WaitPoint(_) => WAIT,
         Work::Record(..) => RECORD,
-        Work::Free(_) => FREE,
+        Work::Allocated(_) => ALLOC,
+        Work::Free(_) | Work::Freed(_) => FREE,
         Work::MemOps(_) => MEMOPS,
         Work::Nothing => EMPTY,
     }
@@ -125,7 +128,6 @@ impl NodeWork {
             kind: kind_of(&work),
             work,
             child: None,
-            memory: None,
         }
     }
 }
@@ -185,8 +187,10 @@ impl Graph {
             lock(&node.before).clear();
             let _ = handle::remove::<Node>(node.handle);
         }
-        lock(&self.objects).clear();
         let _ = handle::remove::<Self>(self.handle);
+        // Functions of the program's run here: without a lock.
+        let objects = std::mem::take(&mut *lock(&self.objects));
+        drop(objects);
     }
 
     /// A copy, and which node became which.
@@ -244,8 +248,12 @@ impl Graph {
                 Some(child) => Work::Graph(Arc::new(child.plan()?)),
                 None => own.work,
             };
+            let place =
+                |other: &Arc<Node>| plan.steps.iter().position(|step| step.node == other.handle);
+            let before = node.dependencies().iter().filter_map(place).collect();
             plan.steps.push(Step {
                 node: node.handle,
+                before,
                 kind: own.kind,
                 work,
                 enabled: true,
@@ -265,6 +273,49 @@ impl Plan {
             .iter()
             .filter(|step| step.enabled)
             .try_for_each(|step| step.work.run(context))
+    }
+
+    /// What a launch runs: it waits for events as they are recorded now, not as they will be when it is their turn.
+    fn at_launch(self: &Arc<Self>) -> Arc<Self> {
+        fn waits(plan: &Plan) -> bool {
+            plan.steps.iter().any(|step| match &step.work {
+                Work::WaitEvent(_) => true,
+                Work::Graph(inner) => waits(inner),
+                _ => false,
+            })
+        }
+        if !waits(self) {
+            return self.clone();
+        }
+        let mut plan = Self::clone(self);
+        for step in &mut plan.steps {
+            match &step.work {
+                Work::WaitEvent(event) => {
+                    step.work = event.point().map_or(Work::Nothing, Work::WaitPoint);
+                }
+                Work::Graph(inner) => step.work = Work::Graph(inner.at_launch()),
+                _ => {}
+            }
+        }
+        Arc::new(plan)
+    }
+
+    /// Memory that nodes allocate, and addresses that nodes free.
+    fn memory(&self) -> (Vec<Arc<memory::Owned>>, Vec<u64>) {
+        let (mut allocated, mut freed) = (Vec::new(), Vec::new());
+        for step in &self.steps {
+            match &step.work {
+                Work::Allocated(memory) => allocated.push(memory.clone()),
+                Work::Freed(address) => freed.push(*address),
+                Work::Graph(inner) => {
+                    let inner = inner.memory();
+                    allocated.extend(inner.0);
+                    freed.extend(inner.1);
+                }
+                _ => {}
+            }
+        }
+        (allocated, freed)
     }
 
     fn events(&self) -> Vec<Arc<Event>> {

@@ -6,7 +6,7 @@ use super::params::{
     AllocParams, HostParams, KernelParams, KernelParams1, MemsetParams, NodeParams, child_of,
     copy_node, copy_work, free_node,
 };
-use super::{FREE, Graph, HOST, KERNEL, MEMCPY, MEMSET, Node, NodeWork, RECORD, WAIT, nodes_of};
+use super::{Graph, HOST, KERNEL, MEMCPY, MEMSET, Node, NodeWork, RECORD, WAIT, nodes_of};
 use crate::api::{In, Out, api};
 use crate::copy::{Fill, Memcpy3d};
 use crate::error::{CuError, Res};
@@ -80,10 +80,16 @@ api! {
             4 => launch.shape.cluster = [value[0], value[1], value[2]],
             _ => {}
         }
-        let start = launch.params.as_ptr() as u64;
-        let offsets = launch.function.info.params.iter().map(|(offset, ..)| start + u64::from(*offset));
-        launch.pointers = offsets.collect();
+        launch.find_pointers();
         handle::get::<Node>(node)?.set(KERNEL, Work::Kernel(Arc::new(launch)))
+    }
+
+    fn cuGraphKernelNodeCopyAttributes(to: Handle, from: Handle) {
+        let from = kernel_of(from)?.shape;
+        let mut launch = Launch::clone(&*kernel_of(to)?);
+        (launch.shape.cooperative, launch.shape.cluster) = (from.cooperative, from.cluster);
+        launch.find_pointers();
+        handle::get::<Node>(to)?.set(KERNEL, Work::Kernel(Arc::new(launch)))
     }
 
     fn cuGraphAddMemcpyNode(node: Out<Handle>, graph: Handle, list: In<Handle>, count: usize, copy: In<Memcpy3d>, _context: Handle) {
@@ -188,13 +194,18 @@ api! {
         add(node, graph, list, count, free_node(address)?)
     }
 
-    fn cuGraphMemFreeNodeGetParams(node: Handle, address: Out<u64>) {
-        let node = handle::get::<Node>(node)?;
-        let own = lock(&node.work).clone();
-        if own.kind != FREE {
-            return Err(CuError::INVALID_VALUE);
+    fn cuGraphMemAllocNodeGetParams(node: Handle, params: Out<AllocParams>) {
+        match &lock(&handle::get::<Node>(node)?.work).work {
+            Work::Allocated(owned) => params.set(AllocParams::of(owned)),
+            _ => Err(CuError::INVALID_VALUE),
         }
-        address.set(own.memory.map_or(0, |(address, _)| address))
+    }
+
+    fn cuGraphMemFreeNodeGetParams(node: Handle, address: Out<u64>) {
+        match &lock(&handle::get::<Node>(node)?.work).work {
+            Work::Freed(own) | Work::Free(own) => address.set(*own),
+            _ => Err(CuError::INVALID_VALUE),
+        }
     }
 
     fn cuGraphAddNode(node: Out<Handle>, graph: Handle, list: In<Handle>, count: usize, params: Out<NodeParams>) {

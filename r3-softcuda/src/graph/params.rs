@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{
-    ALLOC, EMPTY, FREE, GRAPH, Graph, HOST, KERNEL, MEMCPY, MEMSET, NodeWork, RECORD, WAIT,
+    ALLOC, EMPTY, FREE, GRAPH, Graph, HOST, KERNEL, MEMCPY, MEMSET, NodeWork, RECORD, WAIT, memory,
 };
 use crate::api::{In, Out};
 use crate::context;
@@ -11,8 +11,8 @@ use crate::copy::{Fill, Memcpy3d};
 use crate::error::{CuError, Res};
 use crate::handle::{self, Handle};
 use crate::launch::{Launch, Shape};
+use crate::pool;
 use crate::work::{HostFn, Work};
-use crate::{pool, space};
 
 /// `CUDA_KERNEL_NODE_PARAMS_v2` and `_v3`; the first form ends before `kernel`.
 #[repr(C)]
@@ -197,16 +197,24 @@ pub struct AllocParams {
 }
 
 impl AllocParams {
+    /// Of a node.
+    pub fn of(owned: &memory::Owned) -> Self {
+        Self {
+            pool: pool::Properties::pinned(owned.device),
+            access: 0,
+            access_count: 0,
+            len: owned.len,
+            address: owned.address,
+        }
+    }
+
     /// The memory is there from now on: a graph's addresses are fixed when its node is made.
     pub fn node(&mut self) -> Res<NodeWork> {
         let device = self.pool.device()?;
         let context = context::top()?.map_or(0, |context| context.handle);
-        self.address = pool::new_in(&*pool::current(device.ordinal)?, self.len, context)?;
-        Ok(NodeWork {
-            kind: ALLOC,
-            memory: Some((self.address, self.len)),
-            ..NodeWork::of(Work::Nothing)
-        })
+        let owned = memory::Owned::new(device.ordinal, self.len, context)?;
+        self.address = owned.address;
+        Ok(NodeWork::of(Work::Allocated(owned)))
     }
 }
 
@@ -258,14 +266,10 @@ pub fn child_of(graph: Handle) -> Res<NodeWork> {
     })
 }
 
-/// A graph's memory is given back with its node's destruction here, so that it can be launched again.
 pub fn free_node(address: u64) -> Res<NodeWork> {
-    space::find(address)
-        .filter(|found| found.base == address)
-        .ok_or(CuError::INVALID_VALUE)?;
-    Ok(NodeWork {
-        kind: FREE,
-        memory: Some((address, 0)),
-        ..NodeWork::of(Work::Nothing)
-    })
+    if memory::known(address) {
+        Ok(NodeWork::of(Work::Freed(address)))
+    } else {
+        Err(CuError::INVALID_VALUE)
+    }
 }
