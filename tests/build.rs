@@ -1,48 +1,65 @@
-//! Compiles the stand-in driver and the test programs with the C compiler.
+//! Compiles the test programs, and the layer that misbehaves on request, with the C compiler.
 //!
 //! A program's first line names what it is linked with: `/* cc: -lcuda */`. A file `lib*.c` becomes
-//! a shared library beside the programs.
+//! a shared library beside the programs. What this makes in `OUT_DIR`:
+//!
+//! - the programs,
+//! - `driver/libcuda.so.1`, a link to the software driver, which the tests build,
+//! - `layer/libcuda.so.1`, the layer, which goes on to `layer/driver/libcuda.so.1`.
 
+use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const STAND_IN_FLAGS: &[&str] = &[
+const LAYER_FLAGS: &[&str] = &[
     "-shared",
     "-fPIC",
     "-pthread",
+    "-fvisibility=hidden",
     "-Wl,-soname,libcuda.so.1",
-    // As in the real driver, calls inside it do not go through hooks.
+    // As in the real driver, calls inside it do not go through hooks, and it stays.
     "-Wl,-Bsymbolic",
+    "-Wl,-z,nodelete",
+    "-Wl,--hash-style=gnu",
 ];
 
 fn main() {
     let here = PathBuf::from(env("CARGO_MANIFEST_DIR"));
     let out = PathBuf::from(env("OUT_DIR"));
-    let stand_in = here.join("stand-in");
     let programs = here.join("programs");
-    for folder in [&stand_in, &programs] {
-        println!("cargo::rerun-if-changed={}", folder.display());
+    let layer = out.join("layer");
+    let names = here.join("../r3-softcuda/entry_points.txt");
+    for input in [&here.join("layer"), &programs, &names] {
+        println!("cargo::rerun-if-changed={}", input.display());
     }
 
-    let library = out.join("libcuda.so.1");
+    // …/target/debug/build/r3-tests-0123456789abcdef/out
+    let profile = out.ancestors().nth(3).expect("OUT_DIR lies in a profile");
+    for folder in [&out.join("driver"), &layer] {
+        fs::create_dir_all(folder).expect("OUT_DIR can be written");
+    }
+    link(
+        &profile.join("libcuda.so"),
+        &out.join("driver/libcuda.so.1"),
+    );
+    link(Path::new("../driver"), &layer.join("driver"));
+    let table = fs::read_to_string(names).expect("the driver's entry points");
+    fs::write(out.join("entry_points.inc"), entries(&table)).expect("OUT_DIR can be written");
     let mut command = compiler();
     command
-        .args(STAND_IN_FLAGS)
-        .arg(version_script(&stand_in.join("stand-in.map")));
-    command
-        .arg("-o")
-        .arg(&library)
-        .args(sources(&stand_in))
-        .arg("-lm");
-    run(&mut command);
-    let link_name = out.join("libcuda.so");
-    if !link_name.exists() {
-        std::os::unix::fs::symlink("libcuda.so.1", &link_name).expect("a link can be made");
-    }
+        .args(LAYER_FLAGS)
+        .arg("-I")
+        .arg(&programs)
+        .arg("-I")
+        .arg(&out);
+    command.arg("-o").arg(layer.join("libcuda.so.1"));
+    run(command.arg(here.join("layer/layer.c")));
+    link(Path::new("libcuda.so.1"), &layer.join("libcuda.so"));
 
     // The device file that a driver keeps open.
-    fs::write(out.join("nvidia-uvm"), "").expect("OUT_DIR can be written");
+    fs::write(layer.join("nvidia-uvm"), "").expect("OUT_DIR can be written");
 
     let ptx = fs::read_to_string(programs.join("kernels.ptx")).expect("kernels.ptx");
     fs::write(out.join("kernels_ptx.h"), header(&ptx)).expect("OUT_DIR can be written");
@@ -53,12 +70,7 @@ fn main() {
             .to_string_lossy()
             .into_owned();
         let mut command = compiler();
-        command
-            .arg("-pthread")
-            .arg("-I")
-            .arg(&stand_in)
-            .arg("-I")
-            .arg(&out);
+        command.arg("-pthread").arg("-I").arg(&out);
         if name.starts_with("lib") {
             command
                 .args(["-shared", "-fPIC"])
@@ -69,6 +81,8 @@ fn main() {
         }
         command
             .arg(&source)
+            .arg("-L")
+            .arg(&layer)
             .arg("-L")
             .arg(&out)
             .args(link_flags(&source))
@@ -87,8 +101,18 @@ fn compiler() -> Command {
     command
 }
 
-fn version_script(map: &Path) -> String {
-    format!("-Wl,--version-script={}", map.display())
+/// A line for each entry point of the driver.
+fn entries(table: &str) -> String {
+    let lines = table.lines().filter(|line| !line.starts_with('#'));
+    // A function that is found under two names has two lines.
+    let names: BTreeSet<_> = lines.filter_map(|line| line.split(' ').next()).collect();
+    let entry = |(number, name)| format!("ENTRY({number}, {name})\n");
+    names.into_iter().enumerate().map(entry).collect()
+}
+
+fn link(to: &Path, from: &Path) {
+    let _ = fs::remove_file(from);
+    symlink(to, from).expect("a link can be made");
 }
 
 fn sources(folder: &Path) -> Vec<PathBuf> {

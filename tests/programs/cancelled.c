@@ -1,6 +1,6 @@
 /* cc: -lcuda */
 /* Threads that are cancelled. With `pending`, the cancellation comes before a launch that contains no
- * cancellation point: the launch is made. With the name of a call that STANDIN_SLOW makes sleep, it
+ * cancellation point: the launch is made. With the name of a call that the driver makes slow, it
  * comes in the middle of that call. Afterwards the program goes on. */
 #include <pthread.h>
 #include <stdatomic.h>

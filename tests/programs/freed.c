@@ -67,6 +67,7 @@ int main(int argc, char **argv) {
     CHECK(cuStreamCreate(&freeing, CU_STREAM_NON_BLOCKING));
     CHECK(cuMemAlloc_v2(&reached, BYTES));
     CHECK(cuMemsetD8_v2(reached, 0, BYTES));
+    CHECK(cuCtxSynchronize()); /* These streams do not wait for the default stream. */
     pthread_t thread;
     if (strcmp(mode, "often") == 0) {
         REQUIRE(pthread_create(&thread, NULL, frees_often, NULL) == 0);

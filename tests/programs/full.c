@@ -1,5 +1,5 @@
 /* cc: -lcuda */
-/* A kernel that runs until the host acts. Other launches are made meanwhile; with STANDIN_FULL they
+/* A kernel that runs until the host acts. Other launches are made meanwhile; with SOFTCUDA_FULL they
  * have to wait for it. */
 #include "common.h"
 
@@ -19,6 +19,7 @@ int main(void) {
     CHECK(cuMemsetD8_v2(flag, 0, sizeof(unsigned)));
     CHECK(cuMemsetD8_v2(memory, 0, 1 << 20));
     CHECK(cuMemsetD8_v2(other, 0, 1 << 20));
+    CHECK(cuCtxSynchronize()); /* These streams do not wait for the default stream. */
     void *spinning[] = {&flag};
     CHECK(cuLaunchKernel(kernel(module, "spin"), 1, 1, 1, 1, 1, 1, 0, endless, spinning, NULL));
     CHECK(launch_saxpy(saxpy, launching, memory, memory, 1, 256));

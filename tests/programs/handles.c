@@ -1,6 +1,6 @@
 /* cc: -lcuda */
 /* What handles stand for. `two`: one kernel through the handles of two contexts. `reused`: a handle
- * that is another kernel's after its context ended (with STANDIN_REUSE). `refused`: launches that the
+ * that is another kernel's after its context ended (with SOFTCUDA_REUSE). `refused`: launches that the
  * driver refuses before ones that it accepts. `again N`: one image after the other, N times; prints how
  * many KiB of memory the last three quarters of them took. */
 #include "common.h"

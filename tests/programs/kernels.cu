@@ -1,5 +1,4 @@
-// The device code of the test programs. The stand-in driver executes each kernel by its name
-// (stand-in/kernels.c); the PTX beside this file is what the programs load:
+// The device code of the test programs. The PTX beside this file is what they load:
 //
 //   nvcc -ptx -arch=compute_75 -o kernels.ptx kernels.cu
 

@@ -1,5 +1,5 @@
 /* cc: */
-/* A stand-in for the run-time compiler: whatever the source, the outcome is kernels.ptx. */
+/* In the place of the run-time compiler: whatever the source, the outcome is kernels.ptx. */
 #include <stdlib.h>
 #include <string.h>
 

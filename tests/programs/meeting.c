@@ -1,5 +1,5 @@
 /* cc: -lcuda */
-/* Two threads, each in the driver call that its argument names; with STANDIN_MEET the driver lets
+/* Two threads, each in the driver call that its argument names; a driver that makes calls meet lets
  * neither return before the other is in it. Whoever holds a lock across such a call stops here. */
 #include <pthread.h>
 

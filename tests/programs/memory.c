@@ -152,6 +152,7 @@ int main(int argc, char **argv) {
         /* Some MiB, of which the kernel changes 4 KiB. */
         CHECK(cuMemAlloc_v2(&out, 24 << 20));
         CHECK(cuMemsetD8_v2(out, 3, 12 << 20));
+        CHECK(cuCtxSynchronize()); /* The other stream does not wait for the default stream. */
         write_and_check(family, out + (5 << 20), stream);
         write_and_check(family, out + (20 << 20), stream);
         CHECK(cuMemFree_v2(out));

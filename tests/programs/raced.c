@@ -1,6 +1,6 @@
 /* cc: -lcuda */
-/* Memory holds the same bytes (0xaa) at two launches; with STANDIN_RACE another stream writes to it
- * while it is recorded for the first one. */
+/* Memory holds the same bytes (0xaa) at two launches; on a driver that races, another stream
+ * writes to it while it is recorded for the first one. */
 #include "common.h"
 
 enum { BYTES = 1 << 20, CHUNK = 1 << 16 };

@@ -26,7 +26,15 @@ static void change(const char *what) {
     if (strcmp(what, "fsize") == 0) setrlimit(RLIMIT_FSIZE, &(struct rlimit){4096, 4096});
     if (strcmp(what, "memlock") == 0) setrlimit(RLIMIT_MEMLOCK, &(struct rlimit){0, 0});
     if (strcmp(what, "nproc") == 0) setrlimit(RLIMIT_NPROC, &(struct rlimit){0, 0});
-    if (strcmp(what, "memory") == 0) setrlimit(RLIMIT_AS, &(struct rlimit){400 << 20, 400 << 20});
+    if (strcmp(what, "memory") == 0) {
+        /* Somewhat more address space than there is in use. */
+        unsigned long pages = 0;
+        FILE *file = fopen("/proc/self/statm", "r");
+        REQUIRE(file && fscanf(file, "%lu", &pages) == 1);
+        fclose(file);
+        unsigned long limit = pages * 4096 + (256 << 20);
+        setrlimit(RLIMIT_AS, &(struct rlimit){limit, limit});
+    }
     if (strcmp(what, "undumpable") == 0) prctl(PR_SET_DUMPABLE, 0);
     if (strcmp(what, "signals") == 0) {
         sigset_t all;

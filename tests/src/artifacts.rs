@@ -1,4 +1,4 @@
-//! Where `libr3.so` and `r3-replay` are, built when they are not up to date.
+//! Where `libr3.so`, the software driver and `r3-replay` are, built when they are not up to date.
 
 use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
@@ -13,6 +13,12 @@ pub fn libr3() -> &'static Path {
 /// The replay program.
 pub fn r3_replay() -> &'static Path {
     &artifacts().1
+}
+
+/// Folder with the software driver, `libcuda.so.1`.
+pub fn driver() -> &'static Path {
+    artifacts();
+    Path::new(concat!(env!("OUT_DIR"), "/driver"))
 }
 
 fn artifacts() -> &'static (PathBuf, PathBuf) {
@@ -69,6 +75,8 @@ fn build(profile: &Path) {
             "-p",
             "r3-intercept",
             "-p",
+            "r3-softcuda",
+            "-p",
             "r3-replay",
             "--profile",
             name,
@@ -82,7 +90,7 @@ fn build(profile: &Path) {
         .expect("cargo can be started");
     assert!(
         status.success(),
-        "building libr3.so and r3-replay failed: see {}",
+        "building libr3.so, libcuda.so and r3-replay failed: see {}",
         log.display()
     );
 }

@@ -1,28 +1,38 @@
-//! A place to run programs in: on a stand-in for the driver, with and without R3.
+//! A place to run programs in: on the software driver, with and without R3.
 //!
-//! Tests start real processes. What they start is a program of `programs/`, on the `libcuda.so.1` of
-//! `stand-in/` (both compiled by `build.rs`); with it, preloaded, the `libr3.so` of this workspace.
-//! A [`Bed`] is the working directory of such processes and holds the archives that they leave.
+//! Tests start real processes. What they start is a program of `programs/` (compiled by `build.rs`) on the
+//! `libcuda.so.1` of `r3-softcuda`, which runs its kernels; with it, preloaded, the `libr3.so` of this
+//! workspace. Where a driver has to misbehave, the layer of `layer/` lies in between. A [`Bed`] is the
+//! working directory of such processes and holds the archives that they leave.
 //!
 //! Most tests are of one form: what a program prints, its exit status and what it leaves behind are
 //! the same with R3 as without ([`same_with_r3`]), and the archive holds what it should.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use r3_archive::Archive;
 use tempfile::TempDir;
 
 mod artifacts;
+mod layer;
 mod process;
-mod stand_in;
 
-pub use artifacts::{libr3, r3_replay};
+pub use artifacts::{driver, libr3, r3_replay};
+pub use layer::OldDriver;
 pub use process::{End, Program, Run, Running};
-pub use stand_in::StandIn;
 
-/// Folder with the stand-in driver and the compiled programs.
+/// Folder with the compiled programs and their libraries.
 pub fn programs() -> &'static Path {
     Path::new(env!("OUT_DIR"))
+}
+
+/// Where the loader looks for libraries: for the driver in this folder.
+pub fn library_path(driver: &Path) -> OsString {
+    let mut path = driver.as_os_str().to_owned();
+    path.push(":");
+    path.push(programs());
+    path
 }
 
 /// An empty working directory, removed at the end.
@@ -48,7 +58,7 @@ impl Bed {
         self.folder.path()
     }
 
-    /// A program on the stand-in driver, without R3.
+    /// A program on the software driver, without R3.
     pub fn bare(&self, name: &str) -> Program {
         Program::new(&programs().join(name), self.path())
     }
@@ -58,7 +68,7 @@ impl Bed {
         self.bare(name).env("LD_PRELOAD", libr3())
     }
 
-    /// `r3-replay` on the stand-in driver.
+    /// `r3-replay` on the software driver.
     pub fn replay(&self, arguments: &[&str]) -> Program {
         Program::new(r3_replay(), self.path()).args(arguments)
     }

@@ -56,7 +56,7 @@ impl Program {
             .env("PATH", "/usr/bin:/bin")
             .env("HOME", folder)
             .env("TMPDIR", folder);
-        command.env("LD_LIBRARY_PATH", crate::programs());
+        command.env("LD_LIBRARY_PATH", crate::library_path(crate::driver()));
         // In a group of its own, so that it can be ended with all its children.
         command.stdin(Stdio::null()).process_group(0);
         Self { command }
@@ -74,9 +74,21 @@ impl Program {
         self
     }
 
-    /// Runs it on another build of the stand-in driver.
-    pub fn stand_in(self, driver: &crate::StandIn) -> Self {
-        self.env("LD_LIBRARY_PATH", driver.folder())
+    /// Puts the layer of `layer/` in front of the driver.
+    pub fn on_layer(self) -> Self {
+        let layer = crate::programs().join("layer");
+        self.env("LD_LIBRARY_PATH", crate::library_path(&layer))
+    }
+
+    /// The same, with a setting of the layer's: `LAYER_` and this name.
+    pub fn layer(self, name: &str, value: impl AsRef<OsStr>) -> Self {
+        self.on_layer().env(&format!("LAYER_{name}"), value)
+    }
+
+    /// Runs it on a driver that lacks functions.
+    pub fn on(self, driver: &crate::OldDriver) -> Self {
+        self.env("LD_LIBRARY_PATH", crate::library_path(driver.folder()))
+            .env("LAYER_HIDE", driver.hidden())
     }
 
     /// Removes every variable that is not needed to find the libraries.

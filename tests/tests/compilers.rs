@@ -3,7 +3,7 @@
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use r3_tests::{Bed, End, Program, programs};
+use r3_tests::{Bed, End, Program, driver, library_path, programs};
 
 /// The copies under the names by which programs ask for them.
 fn with_copies(folder: &Path, program: Program) -> Program {
@@ -15,7 +15,7 @@ fn with_copies(folder: &Path, program: Program) -> Program {
     }
     let mut path = folder.as_os_str().to_owned();
     path.push(":");
-    path.push(programs());
+    path.push(library_path(driver()));
     program.env("LD_LIBRARY_PATH", path)
 }
 

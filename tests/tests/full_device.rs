@@ -4,7 +4,7 @@
 use r3_tests::{Bed, End, open};
 
 fn full(kernel: &str, variables: &[(&str, &str)]) {
-    let expected = Bed::new().bare("full").env("STANDIN_FULL", "1").run();
+    let expected = Bed::new().bare("full").env("SOFTCUDA_FULL", "1").run();
     assert_eq!(
         expected.stdout, "the kernel runs: 600\ndone: 3\n",
         "{expected}"
@@ -14,7 +14,7 @@ fn full(kernel: &str, variables: &[(&str, &str)]) {
         .iter()
         .fold(bed.recorded("full"), |program, (n, v)| program.env(n, v));
     let run = program
-        .env("STANDIN_FULL", "1")
+        .env("SOFTCUDA_FULL", "1")
         .env("R3_TIMEOUT", "0.5")
         .env("R3_KERNEL", kernel)
         .run();

@@ -23,7 +23,7 @@ fn a_kernel_is_counted_once_by_whichever_handle() {
 #[test]
 fn a_handle_that_is_given_out_again_is_another_kernel() {
     let (bed, run) = same_with_r3("handles", &["reused"], |program| {
-        program.env("STANDIN_REUSE", "1")
+        program.env("SOFTCUDA_REUSE", "1")
     });
     assert!(run.stdout.ends_with("7, the same handle: 1\n"), "{run}");
     let archive = bed.archive();

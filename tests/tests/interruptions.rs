@@ -26,9 +26,7 @@ fn a_cancellation_inside_a_driver_call_is_one() {
         ("cuLaunchKernel", "1000"),
     ] {
         let (_, run) = same_with_r3("cancelled", &[call], |program| {
-            program
-                .env("STANDIN_SLOW", call)
-                .env("R3_LAUNCHES", launches)
+            program.layer("SLOW", call).env("R3_LAUNCHES", launches)
         });
         assert!(run.stdout.contains("cancelled 1, launched 0\n"), "{run}");
     }

@@ -1,7 +1,7 @@
 //! Every launch is seen, by whichever entry point it comes (interception.md, section 4, cases 18 to 26).
 
 use r3_archive::model::{ImageKind, LayoutSource};
-use r3_tests::{Bed, StandIn, recorded_by_kernel, same_with_r3, seen_by_kernel};
+use r3_tests::{Bed, OldDriver, recorded_by_kernel, same_with_r3, seen_by_kernel};
 
 fn counts<N: Copy>(pairs: &[(&str, N)]) -> Vec<(String, N)> {
     pairs
@@ -133,7 +133,7 @@ fn kernels_of_fat_binaries_are_recorded() {
 #[test]
 fn arguments_are_kept_byte_for_byte() {
     let (bed, _) = same_with_r3("direct", &[], |program| {
-        program.env("STANDIN_ARENA", "0x200000000000")
+        program.env("SOFTCUDA_ARENA", "0x200000000000")
     });
     let archive = bed.archive();
     let launch_of = |name: &str| {
@@ -186,7 +186,7 @@ fn arguments_are_kept_byte_for_byte() {
 /// A driver before CUDA 12.4 does not tell parameter layouts: they come from the code.
 #[test]
 fn an_old_driver_leaves_the_layout_to_the_code() {
-    let old = StandIn::hiding(&[
+    let old = OldDriver::without(&[
         "cuFuncGetParamInfo",
         "cuKernelGetParamInfo",
         "cuFuncGetName",
@@ -194,7 +194,7 @@ fn an_old_driver_leaves_the_layout_to_the_code() {
         "cuFuncGetModule",
     ]);
     for mode in [&[][..], &["library"], &["fatbin"]] {
-        let (bed, _) = same_with_r3("direct", mode, |program| program.stand_in(&old));
+        let (bed, _) = same_with_r3("direct", mode, |program| program.on(&old));
         let archive = bed.archive();
         assert_eq!(recorded_by_kernel(&archive), counts(DIRECT), "{mode:?}");
         for kernel in archive.kernels() {
@@ -236,7 +236,7 @@ fn snapshots_are_ordered_with_the_streams_work() {
     let seventh: Vec<_> = (1..=25).map(|n| (7 * n).to_string()).collect();
     let (bed, _) = same_with_r3("per_thread", &["6", "30", "streams"], |program| {
         program
-            .env("STANDIN_DELAY_US", "1500")
+            .env("SOFTCUDA_DELAY_US", "1500")
             .env("R3_LAUNCHES", seventh.join(","))
     });
     assert_eq!(bed.archive().launches().len(), 25);

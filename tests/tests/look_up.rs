@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use r3_tests::{Bed, End, libr3, programs, recorded_by_kernel, same_with_r3};
+use r3_tests::{Bed, End, driver, libr3, programs, recorded_by_kernel, same_with_r3};
 
 fn plugin() -> String {
     programs()
@@ -97,7 +97,7 @@ fn everything_behind_the_look_up_function_is_recorded() {
 #[test]
 fn everything_behind_the_first_form_of_the_look_up_function_is_recorded() {
     let (bed, _) = same_with_r3("proc_address", &["v1"], |program| {
-        program.env("STANDIN_DRIVER_VERSION", "11080")
+        program.env("SOFTCUDA_DRIVER_VERSION", "11080")
     });
     assert_eq!(saxpys(&bed), 3);
 }
@@ -107,7 +107,7 @@ fn everything_behind_the_first_form_of_the_look_up_function_is_recorded() {
 fn an_older_driver_keeps_refusing_what_it_lacks() {
     for version in ["12000", "12080", "13000", "13040"] {
         same_with_r3("proc_address", &[], |program| {
-            program.env("STANDIN_DRIVER_VERSION", version)
+            program.env("SOFTCUDA_DRIVER_VERSION", version)
         });
     }
 }
@@ -133,7 +133,11 @@ fn libraries_in_every_scope_are_recorded() {
 fn a_library_that_goes_past_r3_is_named_in_a_message() {
     for scope in ["deepbind", "namespace"] {
         let bed = Bed::new();
-        let run = bed.recorded("plugin").args(&[scope, &plugin()]).run();
+        let run = bed
+            .recorded("plugin")
+            .on_layer()
+            .args(&[scope, &plugin()])
+            .run();
         assert_eq!(
             (run.end, run.stdout.as_str()),
             (End::Exit(0), "saxpy x 2 = 163200.0\n"),
@@ -229,11 +233,11 @@ fn a_missing_library_only_makes_the_loader_complain() {
     assert_eq!(run.end, End::Exit(0));
 }
 
-/// Cases 16, 17: look-ups that the driver makes while it starts, under its own lock. (The stand-in
+/// Cases 16, 17: look-ups that the driver makes while it starts, under its own lock. (The layer
 /// makes them in every `cuInit`; a hook that starts something there would wait for itself.)
 #[test]
 fn look_ups_of_the_driver_itself_are_answered() {
-    let (bed, _) = same_with_r3("direct", &["library"], |program| program);
+    let (bed, _) = same_with_r3("direct", &["library"], |program| program.on_layer());
     assert_eq!(bed.archive().launches().len(), 6);
 }
 
@@ -244,7 +248,7 @@ fn a_driver_in_another_directory_is_found() {
     let bed = Bed::new();
     let folder = bed.path().join("driver in here");
     std::fs::create_dir(&folder).expect("a directory");
-    std::fs::copy(programs().join("libcuda.so.1"), folder.join("libcuda.so.1")).expect("a copy");
+    std::fs::copy(driver().join("libcuda.so.1"), folder.join("libcuda.so.1")).expect("a copy");
     let run = bed
         .recorded("dlopened")
         .env("LD_LIBRARY_PATH", &folder)

@@ -35,7 +35,6 @@ fn every_family_of_allocations_is_recorded() {
         ("host", Host),
         ("host_alloc", Host),
         ("registered", HostRegistered),
-        ("ipc", Ipc),
     ] {
         let (_bed, kinds) = family(name);
         assert!(kinds.contains(&kind), "{name}: {kinds:?}");
@@ -124,7 +123,7 @@ fn large_memory_is_recorded_by_its_changes() {
 fn large_memory_is_recorded_without_fingerprints_too() {
     let (bed, _) = same_with_r3("memory", &["large"], |program| {
         // The first module is the program's own.
-        program.env("STANDIN_FAIL", "cuModuleLoadData:2+:200")
+        program.layer("FAIL", "cuModuleLoadData:2+:200")
     });
     assert_eq!(bed.archive().launches().len(), 2);
     bed.verify();
@@ -146,7 +145,7 @@ fn the_drivers_answers_come_back_unchanged() {
 #[test]
 fn a_pointer_that_nobody_knows_does_no_harm() {
     let (bed, _) = same_with_r3("memory", &["untracked"], |program| {
-        program.env("STANDIN_ALL_HOST_MEMORY", "1")
+        program.env("SOFTCUDA_PAGEABLE", "1")
     });
     let archive = bed.archive();
     assert_eq!(archive.launches().len(), 1);
@@ -157,7 +156,7 @@ fn a_pointer_that_nobody_knows_does_no_harm() {
 #[test]
 fn contexts_and_devices_are_kept_apart() {
     let (bed, _) = same_with_r3("contexts", &[], |program| {
-        program.env("STANDIN_DEVICES", "2")
+        program.env("SOFTCUDA_DEVICES", "2")
     });
     let archive = bed.archive();
     let mut devices: Vec<_> = archive
@@ -177,7 +176,7 @@ fn contexts_and_devices_are_kept_apart() {
     }
     let run = bed
         .replay(&["verify", &bed.archive_paths()[0].to_string_lossy()])
-        .env("STANDIN_DEVICES", "2")
+        .env("SOFTCUDA_DEVICES", "2")
         .run();
     assert_eq!(run.end, r3_tests::End::Exit(0), "{run}");
 }
@@ -195,7 +194,7 @@ fn no_lock_is_held_across_a_driver_call() {
     ] {
         for launches in ["all", "1000"] {
             same_with_r3("meeting", &[one, other], |program| {
-                let program = program.env("STANDIN_MEET", format!("{one},{other}"));
+                let program = program.layer("MEET", format!("{one},{other}"));
                 program.env("R3_LAUNCHES", launches)
             });
         }

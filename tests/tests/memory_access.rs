@@ -36,7 +36,7 @@ fn memory_that_comes_and_goes_all_the_while_is_not_read_too_late() {
 fn memory_that_the_device_may_not_access_is_not_read_by_a_kernel() {
     for mode in ["other", "mapped", "pool"] {
         let (bed, run) = same_with_r3("two_devices", &[mode], |program| {
-            program.env("STANDIN_DEVICES", "2")
+            program.env("SOFTCUDA_DEVICES", "2")
         });
         assert!(
             run.stdout.starts_with("access from device 0: 0\n"),
@@ -55,7 +55,7 @@ fn memory_that_the_device_may_not_access_is_not_read_by_a_kernel() {
 #[test]
 fn a_racing_write_does_not_reach_the_record_of_a_later_launch() {
     let bed = Bed::new();
-    let run = bed.recorded("raced").env("STANDIN_RACE", "1").run();
+    let run = bed.recorded("raced").layer("RACE", "r3_fingerprint").run();
     assert_eq!(
         (run.end, run.stdout.as_str(), run.stderr.as_str()),
         (End::Exit(0), "two launches\n", "")

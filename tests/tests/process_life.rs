@@ -13,9 +13,11 @@ fn launches(bed: &Bed) -> Vec<usize> {
     counts
 }
 
-/// No call reaches a driver that has shut down (case 49): the stand-in would end the process.
+/// No call reaches a driver that has shut down (case 49): the layer would end the process.
 fn with_strict_end(program: r3_tests::Program) -> r3_tests::Program {
-    program.env("STANDIN_TEARDOWN", "abort")
+    program
+        .layer("STRICT_END", "1")
+        .env("SOFTCUDA_TEARDOWN", "atexit")
 }
 
 /// Cases 45, 48: children that are forked before the driver is used record into files of their own.
@@ -167,7 +169,7 @@ fn calls_after_the_drivers_end_are_answered_by_the_driver() {
     for mode in ["atexit_before", "destructor"] {
         for teardown in ["", "atexit"] {
             let (bed, _) = same_with_r3("endings", &[mode], |program| {
-                program.env("STANDIN_TEARDOWN", teardown)
+                program.env("SOFTCUDA_TEARDOWN", teardown)
             });
             assert!(bed.archive().launches().len() >= 3, "{mode} {teardown}");
         }

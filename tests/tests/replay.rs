@@ -1,4 +1,4 @@
-//! From an archive alone: the launches of programs that are gone, on the stand-in device.
+//! From an archive alone: the launches of programs that are gone, on the software driver.
 
 use r3_tests::{Bed, End, open};
 
@@ -29,7 +29,7 @@ fn a_changed_byte_is_found() {
     // a driver that fails to execute, so that nothing is written.
     let run = bed
         .replay(&["verify", &path])
-        .env("STANDIN_FAIL", "cuLaunchKernel:3+:1")
+        .layer("FAIL", "cuLaunchKernel:3+:1")
         .run();
     assert_ne!(run.end, End::Exit(0), "{run}");
 }
@@ -39,7 +39,7 @@ fn an_address_that_cannot_be_had_is_named() {
     let (bed, path) = captured();
     let run = bed
         .replay(&["verify", &path])
-        .env("STANDIN_RESERVE", "elsewhere")
+        .env("SOFTCUDA_RESERVE", "elsewhere")
         .run();
     assert_ne!(run.end, End::Exit(0), "{run}");
     assert!(
@@ -48,16 +48,24 @@ fn an_address_that_cannot_be_had_is_named() {
     );
     let run = bed
         .replay(&["verify", "--addr", "remap", &path])
-        .env("STANDIN_RESERVE", "elsewhere")
+        .env("SOFTCUDA_RESERVE", "elsewhere")
         .run();
     assert_eq!(run.end, End::Exit(0), "{run}");
 }
 
 #[test]
-fn without_a_driver_the_program_says_so() {
+fn without_a_driver_the_program_says_so_and_takes_the_cpu() {
     let (bed, path) = captured();
     let run = bed
         .replay(&["verify", &path])
+        .env("LD_LIBRARY_PATH", "/nonexistent")
+        .run();
+    assert_eq!(run.end, End::Exit(0), "{run}");
+    assert!(run.stderr.contains("CPU device"), "{run}");
+    assert!(run.stderr.contains("libcuda"), "{run}");
+    // Unless a GPU is asked for.
+    let run = bed
+        .replay(&["verify", "--device", "cuda", &path])
         .env("LD_LIBRARY_PATH", "/nonexistent")
         .run();
     assert_ne!(run.end, End::Exit(0), "{run}");

@@ -1,4 +1,4 @@
-//! The bed itself: the stand-in driver does what the other tests rely on.
+//! The bed itself: the software driver and the layer do what the other tests rely on.
 
 use r3_tests::{Bed, End};
 
@@ -26,7 +26,7 @@ fn kernels_compute_what_their_source_says() {
 fn work_is_asynchronous_and_in_order() {
     // With random delays of each piece of work, streams and events still order it.
     assert_eq!(
-        prints("direct", &[], &[("STANDIN_DELAY_US", "2000")]),
+        prints("direct", &[], &[("SOFTCUDA_DELAY_US", "2000")]),
         DIRECT
     );
     let busy = prints("busy", &["behind"], &[]);
@@ -49,7 +49,7 @@ fn the_nth_call_can_be_made_to_fail() {
     let failing = bed
         .bare("running")
         .args(&["20"])
-        .env("STANDIN_FAIL", "cuLaunchKernel:7:719")
+        .layer("FAIL", "cuLaunchKernel:7:719")
         .run();
     assert_eq!(failing.end, End::Exit(1));
     assert!(failing.stderr.contains("= 719"), "{failing}");
@@ -60,7 +60,7 @@ fn calls_after_the_end_are_refused_or_end_the_process() {
     let late = prints(
         "endings",
         &["atexit_before"],
-        &[("STANDIN_TEARDOWN", "atexit")],
+        &[("SOFTCUDA_TEARDOWN", "atexit")],
     );
     assert!(
         late.ends_with("late launch: 4\nlate allocation: 4\n"),
@@ -70,7 +70,7 @@ fn calls_after_the_end_are_refused_or_end_the_process() {
     let aborted = bed
         .bare("endings")
         .args(&["atexit_before"])
-        .env("STANDIN_TEARDOWN", "abort")
+        .layer("STRICT_END", "1")
         .run();
     assert_eq!(aborted.end, End::Signal(libc::SIGABRT));
 }
@@ -83,18 +83,18 @@ fn a_forked_child_cannot_use_its_parents_driver() {
 
 #[test]
 fn an_old_driver_lacks_functions() {
-    let old = r3_tests::StandIn::hiding(&["cuLaunchKernelEx", "cuLaunchKernelEx_ptsz"]);
+    let old = r3_tests::OldDriver::without(&["cuLaunchKernelEx", "cuLaunchKernelEx_ptsz"]);
     let bed = Bed::new();
     let run = bed
         .bare("proc_address")
-        .stand_in(&old)
-        .env("STANDIN_DRIVER_VERSION", "12000")
+        .on(&old)
+        .env("SOFTCUDA_DRIVER_VERSION", "12000")
         .run();
     assert!(
         run.stdout.contains("cuLaunchKernelEx 11060 0: 0 null 1"),
         "{run}"
     );
-    let direct = bed.bare("direct").stand_in(&old).run();
+    let direct = bed.bare("direct").on(&old).run();
     assert_ne!(
         direct.end,
         End::Exit(0),

@@ -1,13 +1,13 @@
-/* The part of the CUDA driver API that the stand-in implements and the test programs use: types,
+/* The part of the CUDA driver API that the test programs use: types,
  * constants and prototypes of version 13.0, written down from its documented ABI.
  *
- * Compiled with -DSTANDIN_NVIDIA_HEADER (and CUDA's include directory on the path), the types come
+ * Compiled with -DR3_NVIDIA_HEADER (and CUDA's include directory on the path), the types come
  * from NVIDIA's own cuda.h instead, and each prototype meets NVIDIA's: that is how the ABI is
  * checked. Names are the exported ones, so cuMemAlloc_v2 is written out. */
-#ifndef STANDIN_CUDA_DRIVER_H
-#define STANDIN_CUDA_DRIVER_H
+#ifndef R3_CUDA_DRIVER_H
+#define R3_CUDA_DRIVER_H
 
-#ifdef STANDIN_NVIDIA_HEADER
+#ifdef R3_NVIDIA_HEADER
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>
 #else
