@@ -29,17 +29,18 @@ fn run(body: &str, inputs: &[Vec<u64>], results: usize) -> Vec<Vec<u64>> {
     let tree = r3_ptx::parse(&text).unwrap_or_else(|e| panic!("{}", e.render(&text)));
     let module = r3_ptx::check(&tree).unwrap_or_else(|e| panic!("{}", e.render(&text)));
     let memory = Memory::new();
-    let program = Program::load(&[&module], &memory, &mut |_| Err("no variables".into())).unwrap();
+    let program =
+        Program::load(&[&module], &memory, &mut |_| Err("no variables".into())).expect("it links");
     let (input, output) = (0x10_0000_u64, 0x9000_0000_u64);
     let bytes: Vec<u8> = inputs
         .iter()
         .flatten()
         .flat_map(|x| x.to_le_bytes())
         .collect();
-    memory.map(input, bytes.len() as u64).unwrap();
-    memory.write(input, &bytes).unwrap();
+    memory.map(input, bytes.len() as u64).expect("room");
+    memory.write(input, &bytes).expect("a mapping");
     let size = inputs.len() * results * 8;
-    memory.map(output, size as u64).unwrap();
+    memory.map(output, size as u64).expect("room");
     let params: Vec<u8> = [input, output]
         .iter()
         .flat_map(|x| x.to_le_bytes())
@@ -70,15 +71,15 @@ fn run(body: &str, inputs: &[Vec<u64>], results: usize) -> Vec<Vec<u64>> {
         print: &|_| {},
         cancel: None,
     };
-    let kernel = program.kernel("k").unwrap();
+    let kernel = program.kernel("k").expect("its kernel");
     program
         .launch(kernel, &config, &memory, &options)
         .unwrap_or_else(|fault| panic!("{fault}\n{text}"));
     let mut bytes = vec![0; size];
-    memory.read(output, &mut bytes).unwrap();
+    memory.read(output, &mut bytes).expect("a mapping");
     let words: Vec<u64> = bytes
         .chunks_exact(8)
-        .map(|c| u64::from_le_bytes(c.try_into().unwrap()))
+        .map(|c| u64::from_le_bytes(c.try_into().expect("eight bytes")))
         .collect();
     words.chunks_exact(results).map(<[u64]>::to_vec).collect()
 }
