@@ -2,7 +2,7 @@
 //! [`small`](super::small).)
 
 use super::half::{self, BF16, F16, Half};
-use super::single::{canonical, flush_if, from_double, narrow};
+use super::single::{canonical, flush_if, from_double, narrow, saturate};
 use super::soft::{Format, Value};
 use super::{Round, double};
 
@@ -223,7 +223,11 @@ impl Conversion {
             }
             Number::F16 => self.of_single(F16::widen(bits as u16)),
             Number::BF16 => self.of_single(BF16::widen(bits as u16)),
-            Number::F32 => self.of_single(flush_if(self.ftz, f32::from_bits(bits as u32))),
+            // To halves nothing is flushed: assemblers drop `.ftz` there, and it would only be seen of `.rm` and `.rp`.
+            Number::F32 => self.of_single(flush_if(
+                self.ftz && self.to != Number::F16,
+                f32::from_bits(bits as u32),
+            )),
             Number::F64 => self.of_double(f64::from_bits(bits)),
         }
     }
@@ -279,8 +283,12 @@ impl Conversion {
                 integer!(double_to_integer(x, round), bits, signed)
             }
             Number::F64 if x.is_nan() && !self.sat => double::quiet(x).to_bits(),
-            // The upper bits of the payload stay, as on an H200.
-            Number::F32 if !self.sat => from_double(x, self.round, self.ftz).to_bits().into(),
+            // The upper bits of the payload stay, as on an H200. Whether a result is tiny is seen before `.sat`.
+            Number::F32 => {
+                let result = from_double(x, self.round, self.ftz);
+                let result = if self.sat { saturate(result) } else { result };
+                result.to_bits().into()
+            }
             Number::F16 | Number::BF16 if x.is_nan() && !self.sat => {
                 let fraction_bits = if self.to == Number::F16 { 10 } else { 7 };
                 let bits = x.to_bits();

@@ -186,13 +186,34 @@ impl Scalar {
             value.max(0)
         } else {
             clamp(value, part.bits(), self.signed)
-        } as u32;
-        let number = |x: u32| extend(x, 32, self.signed);
+        };
+        // The second operation sees more than 32 bits of the first's result: only sums are cut and extended with sign.
+        let wide = match self.operation {
+            Operation::Add | Operation::Sub => i64::from(value as i32),
+            _ => value,
+        };
+        let third = extend(c, 32, self.signed);
+        // Flipped, numbers without sign are in the order of those with sign.
+        let flip = if self.signed { 0 } else { i64::MIN };
+        let less = wide ^ flip < third ^ flip;
+        let value = value as u32;
         match self.second {
             Second::None => value,
             Second::Add => value.wrapping_add(c),
-            Second::Min => number(value).min(number(c)) as u32,
-            Second::Max => number(value).max(number(c)) as u32,
+            Second::Min => {
+                if less {
+                    value
+                } else {
+                    c
+                }
+            }
+            Second::Max => {
+                if less {
+                    c
+                } else {
+                    value
+                }
+            }
             Second::Merge(part) => part.insert(c, value),
         }
     }

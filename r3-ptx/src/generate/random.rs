@@ -167,6 +167,12 @@ pub fn kernel(seed: u64, options: &Options) -> Kernel {
     writer.finish()
 }
 
+/// Instructions that assemblers of NVIDIA (those of CUDA 12.9 to 13.5, at least) make several of, not all of them guarded:
+/// `testp` is done whatever the guard says, and what `set` leaves alone is made a float once more.
+fn loses_guard(mnemonic: &str) -> bool {
+    mnemonic.starts_with("testp.") || mnemonic.starts_with("set.") && mnemonic.ends_with(".f32.f32")
+}
+
 /// SplitMix64.
 struct Random(u64);
 
@@ -289,6 +295,7 @@ impl Writer<'_> {
         if result.is_some() {
             self.approximate.push(mnemonic.to_owned());
         }
+        let guard = if loses_guard(mnemonic) { "" } else { &guard };
         self.line(&format!("{guard}{mnemonic} {};", made.join(", ")));
     }
 

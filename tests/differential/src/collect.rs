@@ -5,6 +5,8 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
 
 use r3_replay::device::Device;
 
@@ -69,29 +71,56 @@ pub fn child(
     out.flush()
 }
 
+/// A case that takes longer than this hangs: the longest takes seconds.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// The parent: starts this program again, with `arguments` and the number of the next case, until all have run.
 ///
 /// # Errors
 /// When a child cannot be started or says nothing.
-pub fn parent(arguments: &[String], cases: usize) -> std::io::Result<(Head, Vec<Entry>)> {
+pub fn parent(arguments: &[String], cases: &[Case]) -> std::io::Result<(Head, Vec<Entry>)> {
     let mut head = None;
-    let mut entries = Vec::new();
-    while entries.len() < cases || head.is_none() {
+    let mut entries: Vec<Entry> = Vec::new();
+    while entries.len() < cases.len() || head.is_none() {
         let mut child = Command::new(std::env::current_exe()?)
             .args(arguments)
             .arg(entries.len().to_string())
             .stdout(Stdio::piped())
             .spawn()?;
         let before = entries.len();
-        let mut lines =
-            BufReader::new(child.stdout.take().ok_or(std::io::ErrorKind::BrokenPipe)?).lines();
-        if let Some(line) = lines.next() {
-            head = Some(serde_json::from_str(&line?)?);
-        }
-        for line in lines {
-            entries.push(serde_json::from_str(&line?)?);
+        let out = child.stdout.take().ok_or(std::io::ErrorKind::BrokenPipe)?;
+        let (sender, lines) = mpsc::channel();
+        let reader = std::thread::spawn(move || {
+            for line in BufReader::new(out).lines() {
+                if sender.send(line).is_err() {
+                    break;
+                }
+            }
+        });
+        let mut started = false;
+        loop {
+            match lines.recv_timeout(PATIENCE) {
+                Ok(line) if !started => {
+                    head = Some(serde_json::from_str(&line?)?);
+                    started = true;
+                }
+                Ok(line) => entries.push(serde_json::from_str(&line?)?),
+                Err(mpsc::RecvTimeoutError::Disconnected) => break,
+                Err(mpsc::RecvTimeoutError::Timeout) => {
+                    child.kill()?;
+                    entries.extend(cases.get(entries.len()).map(|case| Entry {
+                        name: case.name.clone(),
+                        case: identity(case),
+                        results: Vec::new(),
+                        error: Some(format!("not done after {} s", PATIENCE.as_secs())),
+                    }));
+                    break;
+                }
+            }
         }
         let status = child.wait()?;
+        drop(lines);
+        _ = reader.join();
         if entries.len() == before {
             return Err(std::io::Error::other(format!(
                 "case {before}: nothing came, {status}"

@@ -5,13 +5,16 @@
 //! ```text
 //! //: grid 2            blocks (x, or x y z); 1 where it is not given
 //! //: block 64          threads of a block
+//! //: shared 1024       bytes of dynamic shared memory
+//! //: cooperative       all blocks resident
 //! //: in u32 128 random        a buffer: type, elements, values (random, edges, few, iota, zero)
 //! //: out u32 128              a buffer of results
 //! //: inout u32 8 zero         both
 //! //: for OP SIZE = add.u32 32; add.u64 64      one case each, with @OP@ and @SIZE@ replaced
 //! ```
 //!
-//! Buffers are the kernel's parameters, in order. From `SPACE` comes `@SHARED@` (1 or 0), from `N` `@LIST@` (`{%v0, …}`).
+//! Buffers are the kernel's parameters, in order. From `SPACE` comes `@SHARED@` (1 or 0), from `N` `@LIST@` (`{%v0, …}`)
+//! and `@OLD@` (`{%o0, …}`).
 
 use crate::case::{Buffer, Case, Element, Result};
 use crate::values::{self, Kind, Random};
@@ -22,28 +25,47 @@ macro_rules! kernels {
     };
 }
 
-const FILES: [(&str, &str); 21] = kernels![
+const FILES: [(&str, &str); 40] = kernels![
     "async_copy",
     "atomic_integer",
     "atomic_single",
     "barrier_ids",
     "barrier_reduction",
+    "barriers_many",
+    "block_chain",
     "brx_idx",
+    "bulk_cluster",
+    "bulk_reduce",
     "calls",
     "cluster",
+    "cluster_dims",
     "compare_and_swap",
     "constants",
+    "dependent_launch",
     "divergent_if",
     "divergent_loop",
+    "exchange_128",
+    "fences",
+    "grid_barrier",
+    "guarded_set",
+    "guarded_testp",
+    "ldmatrix_exited",
     "local_array",
+    "lop3_all",
     "mbarrier",
     "narrow_loads",
     "reductions",
+    "remote_store",
     "shared_transpose",
     "shuffle_divergent",
     "special_registers",
+    "spin_lock",
     "vector_memory",
+    "vector_red_16",
+    "vector_red_32",
     "votes_divergent",
+    "warp_loops",
+    "wide_memory",
 ];
 
 /// All cases of all files.
@@ -75,10 +97,12 @@ fn cases(name: &str, text: &str) -> Vec<Case> {
                         text = text.replace("@SHARED@", if *value == "shared" { "1" } else { "0" })
                     }
                     "N" => {
-                        let list: Vec<String> = (0..value.parse().expect("a number"))
-                            .map(|i: usize| format!("%v{i}"))
-                            .collect();
-                        text = text.replace("@LIST@", &format!("{{{}}}", list.join(", ")));
+                        let count: usize = value.parse().expect("a number");
+                        for (place, prefix) in [("@LIST@", "%v"), ("@OLD@", "%o")] {
+                            let list: Vec<String> =
+                                (0..count).map(|i| format!("{prefix}{i}")).collect();
+                            text = text.replace(place, &format!("{{{}}}", list.join(", ")));
+                        }
                     }
                     _ => {}
                 }
@@ -113,6 +137,8 @@ fn case(name: &str, text: &str) -> Case {
             "grid" => case.grid = dims(),
             "block" => case.block = dims(),
             "for" => {}
+            "cooperative" => case.cooperative = true,
+            "shared" => case.dynamic_shared = words[1].parse().expect("bytes"),
             role @ ("in" | "out" | "inout") => {
                 let elements: usize = words[2].parse().expect("a number");
                 let values = words.get(3).copied().unwrap_or("fill");

@@ -24,7 +24,13 @@ struct Args {
 #[derive(Subcommand)]
 enum Command {
     /// Names the cases.
-    List(Selection),
+    List {
+        #[command(flatten)]
+        selection: Selection,
+        /// Write the PTX of each case to this directory, in files that have the numbers of the list.
+        #[arg(long, value_name = "DIRECTORY")]
+        ptx: Option<PathBuf>,
+    },
     /// Runs the cases and keeps what they give.
     Record {
         #[command(flatten)]
@@ -126,9 +132,12 @@ fn main() -> ExitCode {
 
 fn run(command: Command) -> Result<ExitCode, Failure> {
     match command {
-        Command::List(selection) => {
-            for case in selection.cases() {
+        Command::List { selection, ptx } => {
+            for (number, case) in selection.cases().iter().enumerate() {
                 println!("{}", case.name);
+                if let Some(directory) = &ptx {
+                    std::fs::write(directory.join(format!("{number}.ptx")), &case.ptx)?;
+                }
             }
             Ok(ExitCode::SUCCESS)
         }
@@ -151,7 +160,7 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
                     );
                     arguments.extend(["--random".into(), selection.random.to_string()]);
                     arguments.extend(whole.then(|| "--whole".into()));
-                    collect::parent(&arguments, cases.len())?
+                    collect::parent(&arguments, &cases)?
                 }
                 On::Cpu => {
                     let mut device = device.open()?;
