@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Feeds damaged and invented files to every parser. Fails on the first crash, hang or excess of memory.
+# Feeds damaged and invented files to every parser, and invented kernels to the CPU device. Fails on the first crash, hang or excess of memory.
 #
 #   scripts/fuzz.sh                       every target, 60 seconds each
 #   scripts/fuzz.sh 600 [TARGET…]         600 seconds each, only these targets
 #
-# Targets are those of r3-archive/fuzz, r3-image/fuzz and r3-ptx/fuzz; what they find is kept in their artifacts/ folder.
+# Targets are those of the folders fuzz/ of r3-archive, r3-image, r3-ptx and r3-emu; what they find is kept in their artifacts/.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -15,11 +15,11 @@ seconds=${1:-60}
 [[ $seconds =~ ^[0-9]+$ ]] || die "the first argument is a number of seconds, not $seconds"
 [ $# = 0 ] || shift
 
-# Archives to start from; r3-image and r3-ptx start from the files that their tests keep.
+# Archives to start from; the others start from the files that their tests keep.
 cargo run --quiet --locked --package r3-archive --example fuzz-seeds
 
 ran=0
-for crate in r3-archive r3-image r3-ptx; do
+for crate in r3-archive r3-image r3-ptx r3-emu; do
     cd "$root/$crate"
     for target in $(cargo fuzz list); do
         [ $# = 0 ] || [[ " $* " == *" $target "* ]] || continue

@@ -2,7 +2,7 @@
 //!
 //! For those who compare this device with hardware. An instruction without a bound is exact: both give the same bits. For
 //! an approximate one hardware may be off by the bound from the true value, and this device by half a unit or little
-//! more (`docs/emulator.md` has what was measured); [`Bound::allows`] adds the two.
+//! more (`docs/emulator.md` has what was measured); [`Accuracy::allows`] adds the two.
 
 use r3_ptx::isa::{Mnemonic, Opcode, ScalarType, Word};
 use std::f64::consts::PI;
@@ -171,12 +171,24 @@ impl Accuracy {
         if ours.is_nan() || theirs.is_nan() {
             return outside || (ours.is_nan() && theirs.is_nan());
         }
-        if outside || ours == theirs {
+        if outside {
             return true;
+        }
+        self.distance(argument, ours, theirs, precision) <= 1.0
+    }
+
+    /// How far two results are apart, as part of what [`allows`](Self::allows) permits between them; not a number where one
+    /// of them is none.
+    pub fn distance(&self, argument: f64, ours: f64, theirs: f64, precision: Precision) -> f64 {
+        if ours == theirs {
+            return 0.0;
         }
         // Where one overflows the other may be the largest number.
         let most = largest(precision);
-        let (ours, theirs) = (ours.clamp(-most, most), theirs.clamp(-most, most));
+        let clamp = |x: f64| {
+            if x.is_nan() { x } else { x.clamp(-most, most) }
+        };
+        let (ours, theirs) = (clamp(ours), clamp(theirs));
         let unit = precision.unit(ours);
         let size = ours.abs();
         let allowed = match self.bound {
@@ -203,7 +215,7 @@ impl Accuracy {
             Bound::Unstated => f64::INFINITY,
         };
         // One unit more: half for each of the two roundings to the format.
-        (ours - theirs).abs() <= allowed + unit
+        (ours - theirs).abs() / (allowed + unit)
     }
 }
 

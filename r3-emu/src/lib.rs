@@ -5,7 +5,7 @@
 //! sanitizer does, and a launch does the same each time.
 //!
 //! # The way of a launch
-//! 1. [`Program::load`] takes checked modules ([`r3_ptx::check`]), links their names, and asks its caller for an address of
+//! 1. [`Program::load`] takes checked modules ([`r3_ptx::check()`]), links their names, and asks its caller for an address of
 //!    each variable. For each kernel it lays out shared memory over all functions that the kernel may call.
 //! 2. When a function is first called, it is decoded: each instruction becomes an op, a pointer to a handler with the places of its operands
 //!    (`decode`, `exec`). Numbers, special registers and addresses become registers that nobody writes, so a handler

@@ -1,6 +1,6 @@
 //! The checked module: every name resolved, every operand with its type. What a device or a compiler reads.
 //!
-//! [`check`](crate::check) makes it from a [`tree::Module`](crate::tree::Module). Invariants, which its
+//! [`check`](crate::check()) makes it from a [`tree::Module`](crate::tree::Module). Invariants, which its
 //! readers may rely on:
 //! - an instruction's mnemonic matches a form of the [table](crate::isa), and its operands match that form in
 //!   number, kind and type;

@@ -1,4 +1,4 @@
-//! Between integers and floating-point numbers. (What stays within 16 bits and less is in [`half`](super::half) and
+//! Between integers and floating-point numbers. (What stays within 16 bits and less is in [`super::half`] and
 //! [`small`](super::small).)
 
 use super::half::{self, BF16, F16, Half};
