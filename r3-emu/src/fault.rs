@@ -75,10 +75,26 @@ pub enum FaultKind {
     Cancelled,
     /// Call stack or local memory ran out.
     StackOverflow,
+    /// The host has no memory for registers, local or shared memory of the blocks that must be resident at once.
+    HostMemory {
+        /// Bytes that were asked for.
+        wanted: u64,
+        /// Bytes that launches have already.
+        used: u64,
+    },
     /// The launch itself is not possible: too many threads, wrong size of parameters, …
     InvalidLaunch(String),
     /// A bug of this crate: a panic of a worker, with its text.
     Internal(String),
+}
+
+impl From<crate::block::NoMemory> for FaultKind {
+    fn from(none: crate::block::NoMemory) -> Self {
+        Self::HostMemory {
+            wanted: none.wanted,
+            used: none.used,
+        }
+    }
 }
 
 impl fmt::Display for Fault {
@@ -147,6 +163,10 @@ impl fmt::Display for FaultKind {
             }
             Self::Cancelled => f.write_str("cancelled"),
             Self::StackOverflow => f.write_str("a thread's stack is full"),
+            Self::HostMemory { wanted, used } => write!(
+                f,
+                "the host has no memory for the launch: {wanted} bytes more than the {used} in use"
+            ),
             Self::InvalidLaunch(reason) => write!(f, "invalid launch: {reason}"),
             Self::Internal(reason) => write!(f, "internal error of the CPU device: {reason}"),
         }

@@ -71,6 +71,17 @@ impl Barriers {
         }
     }
 
+    /// Adds their state to a hash.
+    pub(super) fn hash(&self, hash: &mut super::stuck::Hash) {
+        for barrier in &self.barriers {
+            barrier.arrived.iter().for_each(|&n| hash.word(n.into()));
+            let counts = [barrier.again, barrier.trues, barrier.voters];
+            counts.iter().for_each(|&n| hash.word(n.into()));
+            hash.word(u64::from(barrier.generation) << 1 | u64::from(barrier.any));
+            hash.word(barrier.expected.map_or(u64::MAX, u64::from));
+        }
+    }
+
     /// How often a barrier completed.
     pub fn generation(&self, id: usize) -> u32 {
         self.barriers[id % BARRIERS].generation
@@ -95,8 +106,9 @@ impl Barriers {
         // A count of all threads is the same as none: threads that exit do not hold it up.
         barrier.expected = arrival.expected.filter(|&n| n < all);
         barrier.any = true;
-        barrier.trues += (arrival.votes & arrival.mask).count_ones();
-        barrier.voters += arrival.mask.count_ones();
+        let (trues, voters) = (arrival.votes & arrival.mask, arrival.mask);
+        barrier.trues = barrier.trues.saturating_add(trues.count_ones());
+        barrier.voters = barrier.voters.saturating_add(voters.count_ones());
         let warp = 1u32.checked_shl(arrival.warp as u32).unwrap_or(0);
         barrier.who.arrived |= warp;
         if waits {
@@ -108,9 +120,9 @@ impl Barriers {
             if again == 0 {
                 *arrived |= arrival.mask;
             } else if self.alive.get(arrival.warp) == Some(&arrival.mask) {
-                barrier.again += 32;
+                barrier.again = barrier.again.saturating_add(32);
             } else {
-                barrier.again += arrival.mask.count_ones();
+                barrier.again = barrier.again.saturating_add(arrival.mask.count_ones());
             }
         }
         barrier.settle(&self.alive).then_some(who)
@@ -145,7 +157,7 @@ impl Barrier {
                         _ => arrived.count_ones(),
                     })
                     .sum();
-                threads + self.again >= expected
+                threads.saturating_add(self.again) >= expected
             }
         };
         if done {

@@ -5,10 +5,11 @@ mod buffer;
 mod schedule;
 mod shared;
 pub(crate) mod special;
+mod stuck;
 mod unit;
 mod warp;
 
 pub(crate) use barrier::{Arrival, BARRIERS};
-pub(crate) use buffer::Buffer;
+pub(crate) use buffer::{Buffer, NoMemory};
 pub(crate) use unit::{Tally, Unit, UnitState};
 pub(crate) use warp::{Frame, LOCAL_LIMIT, Path, State, Warp};

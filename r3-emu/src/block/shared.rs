@@ -1,7 +1,7 @@
 //! What the threads of a block share, and the blocks of a cluster.
 
 use super::barrier::{Arrival, Barriers};
-use super::{Buffer, special};
+use super::{Buffer, NoMemory, special};
 use crate::run::Launch;
 use r3_ptx::isa::SpecialRegister as S;
 
@@ -54,17 +54,22 @@ impl ClusterShared {
 
 impl BlockShared {
     /// A block of `warps` warps with `bytes` of shared memory.
-    pub fn new(bytes: usize, warps: usize, rank: u32, cluster: *mut ClusterShared) -> Self {
-        Self {
+    pub fn new(
+        bytes: usize,
+        warps: usize,
+        rank: u32,
+        cluster: *mut ClusterShared,
+    ) -> Result<Self, NoMemory> {
+        Ok(Self {
             index: [0; 3],
             number: 0,
             rank,
             barriers: Barriers::new(warps),
             racecheck: None,
-            memory: Buffer::new(bytes),
-            slots: Buffer::new(special::BLOCK_BYTES),
+            memory: Buffer::new(bytes)?,
+            slots: Buffer::new(special::BLOCK_BYTES)?,
             cluster,
-        }
+        })
     }
 
     /// Makes it the block at `index`.
@@ -157,6 +162,17 @@ impl BlockShared {
     pub fn cluster<'c>(&mut self) -> &'c mut ClusterShared {
         // SAFETY: the unit owns both; one host thread runs all of it.
         unsafe { &mut *self.cluster }
+    }
+
+    /// The cluster, to look at.
+    pub(super) fn cluster_ref(&self) -> &ClusterShared {
+        // SAFETY: as in `cluster`.
+        unsafe { &*self.cluster }
+    }
+
+    /// The bytes of its shared memory.
+    pub(super) fn buffer(&self) -> &Buffer {
+        &self.memory
     }
 
     /// Another block of the cluster, or this one.

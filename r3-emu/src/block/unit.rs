@@ -1,7 +1,9 @@
 //! The blocks that one host thread runs together: a cluster, or a single block.
 
+use super::NoMemory;
 use super::schedule::Pause;
 use super::shared::{BlockShared, ClusterShared};
+use super::stuck::Watch;
 use super::warp::{State, Warp};
 use crate::decode::Code;
 use crate::fault::{Fault, FaultKind, Race};
@@ -32,11 +34,12 @@ pub(crate) struct Unit {
     pub number: u64,
     blocks: Vec<Block>,
     cluster: Box<ClusterShared>,
+    watch: Watch,
 }
 
-struct Block {
-    shared: Box<BlockShared>,
-    warps: Vec<Warp>,
+pub(super) struct Block {
+    pub(super) shared: Box<BlockShared>,
+    pub(super) warps: Vec<Warp>,
 }
 
 /// What a unit did, for the report.
@@ -50,7 +53,7 @@ pub(crate) struct Tally {
 
 impl Unit {
     /// An empty unit. `launch` and `view` outlive it.
-    pub fn new(launch: &Launch, view: *mut View) -> Self {
+    pub fn new(launch: &Launch, view: *mut View) -> Result<Self, NoMemory> {
         let mut cluster = Box::new(ClusterShared::default());
         let [x, y, z] = launch.block;
         let warps = (x * y * z).div_ceil(32);
@@ -62,23 +65,24 @@ impl Unit {
                 warps as usize,
                 rank,
                 &raw mut *cluster,
-            ));
+            )?);
             let at = &raw mut *shared;
             cluster.blocks.push(at);
             let warps = (0..warps)
                 .map(|index| Warp::new(index, at, launch, view))
-                .collect();
+                .collect::<Result<_, _>>()?;
             blocks.push(Block { shared, warps });
         }
-        Self {
+        Ok(Self {
             number: 0,
             blocks,
             cluster,
-        }
+            watch: Watch::default(),
+        })
     }
 
     /// Puts it at the start of the cluster with number `number` (x fastest).
-    pub fn reset(&mut self, launch: &Launch, code: &Code, number: u64) {
+    pub fn reset(&mut self, launch: &Launch, code: &Code, number: u64) -> Result<(), NoMemory> {
         let [cx, cy, cz] = launch.cluster;
         let clusters = [launch.grid[0] / cx, launch.grid[1] / cy].map(u64::from);
         let at = [
@@ -87,6 +91,7 @@ impl Unit {
             (number / clusters[0] / clusters[1]) as u32 * cz,
         ];
         self.number = number;
+        self.watch = Watch::default();
         for (rank, block) in self.blocks.iter_mut().enumerate() {
             let rank = rank as u32;
             let index = [
@@ -103,13 +108,14 @@ impl Unit {
                 )));
             }
             for warp in &mut block.warps {
-                warp.reset(code);
+                warp.reset(code)?;
             }
             let alive = block.warps.iter().map(Warp::alive);
             block.shared.barriers.reset(alive);
         }
         let threads = launch.block.iter().product::<u32>();
         self.cluster.reset(threads * self.blocks.len() as u32);
+        Ok(())
     }
 
     /// Runs until all threads have exited, or nothing but polling happens.
@@ -149,7 +155,15 @@ impl Unit {
                 return UnitState::Fault(Box::new(self.deadlock(launch)));
             }
             polling = if busy { 0 } else { polling + 1 };
-            if polling >= ROUNDS && self.polls() {
+            if busy {
+                self.watch = Watch::default();
+            }
+            // Who polled the last time, too, goes on polling most likely.
+            let rounds = if self.watch.is_new() { ROUNDS } else { 1 };
+            if polling >= rounds && self.polls() {
+                if self.watch.polled(&self.blocks) {
+                    return UnitState::Fault(Box::new(self.deadlock(launch)));
+                }
                 return UnitState::Spinning;
             }
         }
@@ -252,6 +266,7 @@ impl Unit {
                             let missing = wanted & warp.alive() & !path.mask;
                             let _ = write!(text, ": lanes {missing:#010x} do not come");
                         }
+                        State::Ready => text.push_str(": polls what nobody changes any more"),
                         _ => {}
                     }
                 }

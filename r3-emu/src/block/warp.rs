@@ -2,7 +2,7 @@
 
 use super::shared::BlockShared;
 use super::special::Dynamic;
-use super::{Buffer, special};
+use super::{Buffer, NoMemory, special};
 use crate::decode::Code;
 use crate::exec::{Flow, LANES, Op, Slot};
 use crate::fault::FaultKind;
@@ -86,6 +86,8 @@ pub(crate) struct Warp {
     pub(crate) thread_instructions: u64,
     /// Accesses that may be polls, since the last turn.
     pub(crate) spins: u32,
+    /// Counts looks at what is not the cluster's own, as far as `counts` does not tell.
+    pub(crate) outside: u64,
     /// Counts of this warp.
     pub counts: Counts,
     /// All paths, the current one too.
@@ -107,8 +109,8 @@ pub(crate) struct Warp {
     /// What was raised: the lane, and why.
     pub(crate) raised: Option<Box<(usize, FaultKind)>>,
     code: *const Code,
-    registers: Buffer,
-    local: Buffer,
+    pub(super) registers: Buffer,
+    pub(super) local: Buffer,
     local_stride: usize,
     local_size: usize,
     block: *mut BlockShared,
@@ -126,8 +128,8 @@ impl Warp {
         block: *mut BlockShared,
         launch: *const Launch,
         view: *mut View,
-    ) -> Self {
-        Self {
+    ) -> Result<Self, NoMemory> {
+        Ok(Self {
             bases: [std::ptr::null_mut(); 4],
             active: 0,
             idle: 0,
@@ -136,6 +138,7 @@ impl Warp {
             steps: 0,
             thread_instructions: 0,
             spins: 0,
+            outside: 0,
             counts: Counts::default(),
             paths: Vec::new(),
             current: 0,
@@ -147,18 +150,18 @@ impl Warp {
             cluster_phase: [0; LANES],
             raised: None,
             code: std::ptr::null(),
-            registers: Buffer::new(special::WARP_BYTES),
-            local: Buffer::new(0),
+            registers: Buffer::new(special::WARP_BYTES)?,
+            local: Buffer::empty(),
             local_stride: 0,
             local_size: 0,
             block,
             launch,
             view,
-        }
+        })
     }
 
     /// Puts all its lanes at the start of the kernel.
-    pub fn reset(&mut self, code: &Code) {
+    pub fn reset(&mut self, code: &Code) -> Result<(), NoMemory> {
         let [x, y, z] = self.launch().block;
         let threads = x * y * z;
         self.alive = 0;
@@ -209,7 +212,7 @@ impl Warp {
                 self.frames.clear();
                 self.frames.push(Frame {
                     code,
-                    registers: Buffer::new(code.frame_bytes as usize),
+                    registers: Buffer::new(code.frame_bytes as usize)?,
                     parent: 0,
                     depth: 0,
                     live: self.alive,
@@ -219,9 +222,10 @@ impl Warp {
                 });
             }
         }
-        self.grow_local(code.local_bytes as usize);
+        self.grow_local(code.local_bytes as usize)?;
         self.local.clear_small();
         self.enter(0);
+        Ok(())
     }
 
     /// Makes a frame the current one.
@@ -420,15 +424,15 @@ impl Warp {
     }
 
     /// Makes local memory at least so big. What is in it stays.
-    pub(crate) fn grow_local(&mut self, size: usize) {
+    pub(crate) fn grow_local(&mut self, size: usize) -> Result<(), NoMemory> {
         if size <= self.local_size {
-            return;
+            return Ok(());
         }
         // At least twice as much: calls grow it step by step.
         let size = size.max(2 * self.local_size).next_multiple_of(64);
         // An odd number of cache lines, so that the lanes' memories do not share cache sets.
         let stride = size + if size.is_multiple_of(128) { 64 } else { 0 };
-        let new = Buffer::new(stride * LANES);
+        let new = Buffer::new(stride * LANES)?;
         for lane in 0..LANES {
             // SAFETY: both have room for the old size in each lane.
             unsafe {
@@ -439,6 +443,7 @@ impl Warp {
         self.local = new;
         self.local_stride = stride;
         self.local_size = size;
+        Ok(())
     }
 
     /// Value of a special register that changes.

@@ -85,6 +85,13 @@ pub(crate) fn decode(
     starts.push(ops.len() as u32);
     d.index = body.instructions.len() as u32;
     ops.push(end_of_function(&d));
+    if d.registers.full() {
+        // Slots mean nothing then: nothing of the function can run.
+        let missing = format!("{} registers in a function", body.registers.len());
+        d.index = 0;
+        ops = vec![d.unsupported(Unsupported(missing)), end_of_function(&d)];
+        (starts, branches) = (Vec::new(), Vec::new());
+    }
     let target = |instruction: u32| {
         let last = ops.len() as u32 - 1;
         starts.get(instruction as usize).copied().unwrap_or(last)

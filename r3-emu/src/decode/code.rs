@@ -78,8 +78,9 @@ impl Places {
         let mut places = Self::default();
         let mut end = 0u64;
         let mut put = |variable: &typed::Variable| {
-            let at = end.next_multiple_of(variable.align.max(1));
-            end = at + variable.size;
+            let at = end.checked_next_multiple_of(variable.align.max(1));
+            let at = at.unwrap_or(u64::MAX);
+            end = at.saturating_add(variable.size);
             at as u32
         };
         if !function.entry {
@@ -94,7 +95,8 @@ impl Places {
             let at = if inside { put(local) } else { 0 };
             places.locals.push(at);
         }
-        places.bytes = end.next_multiple_of(16).min(u64::from(u32::MAX)) as u32;
+        // More than a thread can have is a fault where the function is entered.
+        places.bytes = end.min(u64::from(u32::MAX - 15)).next_multiple_of(16) as u32;
         places
     }
 }

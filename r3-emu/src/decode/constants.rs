@@ -4,7 +4,8 @@ use crate::block::Buffer;
 use crate::exec::{Base, LANES, Slot};
 use std::collections::HashMap;
 
-/// The constants of a function. The first two words are the predicates true and false.
+/// The constants of a function. The first two words are the predicates true and false. Behind them is room for 32 lanes of 16
+/// bytes: handlers read operands that an op does not have from there, too.
 pub(super) struct Constants {
     bytes: Vec<u8>,
     slots: HashMap<(u128, u32), Slot>,
@@ -12,7 +13,7 @@ pub(super) struct Constants {
 
 impl Constants {
     pub fn new() -> Self {
-        let mut bytes = vec![0; 64];
+        let mut bytes = vec![0; 16 * LANES];
         bytes[..4].copy_from_slice(&u32::MAX.to_le_bytes());
         Self {
             bytes,

@@ -28,12 +28,19 @@ impl Storage {
     }
 }
 
+/// Most bytes of a frame, about: some millions of registers.
+const MOST: u32 = 1 << 30;
+/// Fewest bytes of a frame: any one slot fits.
+const LEAST: u32 = 16 * LANES as u32;
+
 /// Slots of a function's registers and temporaries.
 pub(super) struct Registers {
     slots: Vec<(Slot, Storage)>,
     end: u32,
     /// Predicates share lines of 16.
     predicates: (u32, u32),
+    /// Set when there was no room: then slots mean nothing.
+    full: bool,
     /// Temporaries of each width, and how many the current instruction has taken.
     temporaries: [(Vec<Slot>, usize); 5],
 }
@@ -45,6 +52,7 @@ impl Registers {
             slots: Vec::with_capacity(registers.len()),
             end: start,
             predicates: (0, 0),
+            full: false,
             temporaries: Default::default(),
         };
         for register in registers {
@@ -56,6 +64,10 @@ impl Registers {
     }
 
     fn place(&mut self, storage: Storage) -> Slot {
+        if self.end > MOST {
+            self.full = true;
+            return Slot::new(Base::Frame, 0);
+        }
         match storage {
             Storage::Predicate => {
                 if self.predicates.1 == 0 {
@@ -72,6 +84,11 @@ impl Registers {
                 slot
             }
         }
+    }
+
+    /// Whether there was no room for all.
+    pub fn full(&self) -> bool {
+        self.full
     }
 
     /// Slot and storage of a register.
@@ -110,6 +127,6 @@ impl Registers {
 
     /// Bytes of the frame.
     pub fn bytes(&self) -> u32 {
-        self.end.next_multiple_of(64)
+        self.end.next_multiple_of(64).max(LEAST)
     }
 }

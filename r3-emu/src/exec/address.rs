@@ -137,7 +137,9 @@ fn allocate(d: &mut Decoder<'_>, mnemonic: &Mnemonic) -> Result<Op, Unsupported>
         }
         warp.set_stack(mask, stack);
         let top = stack.iter().copied().max().unwrap_or(0);
-        warp.grow_local(top as usize);
+        if let Err(none) = warp.grow_local(top as usize) {
+            return warp.fault(mask.trailing_zeros() as usize, none.into());
+        }
         if op.n == 1 {
             warp.put(op.d, mask, &r.map(u64::from));
         } else {

@@ -60,6 +60,7 @@ fn copy(warp: &mut Warp, op: &Op, mask: u32) -> Result<(), Flow> {
                     align: size,
                     write: false,
                 };
+                warp.outside += 1;
                 let at = access::one(warp, hint, lane, from_all[lane], part, how.from)?;
                 Some((at, counts[lane]))
             }

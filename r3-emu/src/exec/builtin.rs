@@ -38,11 +38,14 @@ impl Builtin {
     }
 }
 
+/// Most bytes that one `printf` of a warp prints: as much as the buffer of a GPU holds at first.
+const PRINTED: usize = 1 << 20;
 /// Most bytes of a string that is read from a kernel's memory.
 const STRING: usize = 1 << 16;
 
 /// Runs one for the lanes of `mask`, in order.
 pub(super) fn run(warp: &mut Warp, op: &Op, mask: u32) -> Flow {
+    warp.outside += 1;
     let site = warp.data::<CallSite>(op);
     let argument = |warp: &Warp, i: usize, lane| {
         let formal = site.arguments.get(i).copied();
@@ -112,9 +115,14 @@ fn print(
     out: &mut Vec<u8>,
 ) -> Result<u64, FaultKind> {
     let format = string(warp, lane, format)?;
+    // It costs its length, so that a limit of instructions is a limit of time.
+    warp.steps += format.len() as u64 / 64;
     let mut offset = 0u64;
     let mut count = 0;
     for piece in printf::pieces(&format) {
+        if out.len() > PRINTED {
+            break;
+        }
         let spec = match piece {
             printf::Piece::Text(text) => {
                 out.extend_from_slice(text);
@@ -144,6 +152,7 @@ fn print(
                 0 => b"(null)".to_vec(),
                 address => string(warp, lane, address)?,
             };
+            warp.steps += text.len() as u64 / 64;
             spec.string(&text, out);
         } else {
             spec.number(value, out);

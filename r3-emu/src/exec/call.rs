@@ -6,7 +6,7 @@
 
 use super::builtin::{self, Builtin};
 use super::{Flow, LANES, Op, Slot, lanes};
-use crate::block::{Frame, LOCAL_LIMIT, Path, State, Warp};
+use crate::block::{Frame, LOCAL_LIMIT, NoMemory, Path, State, Warp};
 use crate::decode::{Code, Decoder, Formal, LOCAL_START, Place, Unsupported};
 use crate::fault::FaultKind;
 use crate::launch::Class;
@@ -186,9 +186,9 @@ impl Warp {
                 else {
                     continue;
                 };
-                // SAFETY: `bytes` gives valid memory of that length; the frames are different, so nothing overlaps.
+                // SAFETY: `bytes` gives valid memory of that length. A stack that was restored too far lets them overlap.
                 unsafe {
-                    std::ptr::copy_nonoverlapping(p, q, have.min(want));
+                    std::ptr::copy(p, q, have.min(want));
                     if want > have {
                         std::ptr::write_bytes(q.add(have), 0, want - have);
                     }
@@ -239,9 +239,20 @@ impl Warp {
         if end > u64::from(LOCAL_LIMIT) || depth > DEPTH {
             return self.fault(first, FaultKind::StackOverflow);
         }
-        self.grow_local(end as usize);
+        if code.entry {
+            // Linking can give a declared function a kernel of that name.
+            let name = self.launch().function_name(callee).to_owned();
+            let what = format!("a call of {name}, which is a kernel");
+            return self.fault(first, FaultKind::Invalid(what));
+        }
         let caller = self.frame;
-        let frame = self.frame_for(code, mask, local_start, depth);
+        let made = self
+            .grow_local(end as usize)
+            .and_then(|()| self.frame_for(code, mask, local_start, depth));
+        let frame = match made {
+            Ok(frame) => frame,
+            Err(none) => return self.fault(first, none.into()),
+        };
         let back = self.pc + 1;
         for lane in lanes(mask) {
             self.frames[frame].back[lane] = back;
@@ -257,7 +268,13 @@ impl Warp {
     }
 
     /// Finds or makes the frame of a call from the current frame.
-    fn frame_for(&mut self, code: &Code, mask: u32, local_start: u32, depth: u32) -> usize {
+    fn frame_for(
+        &mut self,
+        code: &Code,
+        mask: u32,
+        local_start: u32,
+        depth: u32,
+    ) -> Result<usize, NoMemory> {
         let parent = self.frame as u32;
         let fits = |f: &Frame| std::ptr::eq(f.code, code);
         let shared = self.frames.iter().position(|f| {
@@ -279,7 +296,7 @@ impl Warp {
             None => {
                 self.frames.push(Frame {
                     code,
-                    registers: crate::block::Buffer::new(code.frame_bytes as usize),
+                    registers: crate::block::Buffer::new(code.frame_bytes as usize)?,
                     parent,
                     depth,
                     live: 0,
@@ -305,7 +322,7 @@ impl Warp {
             }
         }
         frame.live |= mask;
-        index
+        Ok(index)
     }
 
     /// Lanes call what an address says, each target in turn.

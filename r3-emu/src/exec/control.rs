@@ -82,11 +82,16 @@ fn table_branch(d: &mut Decoder<'_>) -> Result<Op, Unsupported> {
                 .fold(0, |m, l| m | 1 << l);
             left &= !same;
             let target = table[first as usize];
-            if same == warp.active {
+            if same != warp.active {
+                warp.split_to(same, target);
+            } else if same == mask {
                 warp.pc = target;
                 return Flow::Jump;
+            } else {
+                // The last of several ways: the lowest runs first.
+                let current = warp.current;
+                warp.paths[current].pc = target;
             }
-            warp.split_to(same, target);
         }
         Flow::Switch
     });

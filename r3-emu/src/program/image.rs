@@ -6,7 +6,7 @@ use crate::exec::Level;
 use r3_ptx::isa::{Opcode, Space};
 use r3_ptx::tree::FunctionDirective;
 use r3_ptx::typed::{Function, LocalId, Operand, Symbol, VarId, Variable};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::OnceLock;
 
 /// A kernel with all that it may call.
@@ -19,7 +19,9 @@ pub(crate) struct Image {
     static_shared: u32,
     level: Level,
     shared: HashMap<Key, u32>,
-    code: Vec<OnceLock<Code>>,
+    /// By number of the function; made for the first launch.
+    code: OnceLock<Vec<OnceLock<Code>>>,
+    functions: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -39,9 +41,8 @@ impl Image {
             static_shared: 0,
             level,
             shared: HashMap::new(),
-            code: (0..linked.function_count())
-                .map(|_| OnceLock::new())
-                .collect(),
+            code: OnceLock::new(),
+            functions: linked.function_count(),
         };
         let (mut end, mut dynamic_align, mut dynamic) = (0u64, 16, Vec::new());
         for (key, size, align, unsized_array) in found.shared {
@@ -50,12 +51,17 @@ impl Image {
                 dynamic.push(key);
                 continue;
             }
-            let at = end.next_multiple_of(align.max(1));
+            // What does not fit into 32 bits is more than any launch can have.
+            let at = end
+                .checked_next_multiple_of(align.max(1))
+                .unwrap_or(u64::MAX);
             image.shared.insert(key, at as u32);
-            end = at + size;
+            end = at.saturating_add(size);
         }
-        image.static_shared = end as u32;
-        image.shared_end = end.next_multiple_of(dynamic_align) as u32;
+        let short = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
+        image.static_shared = short(end);
+        let padded = end.checked_next_multiple_of(dynamic_align);
+        image.shared_end = short(padded.unwrap_or(u64::MAX));
         for key in dynamic {
             image.shared.insert(key, image.shared_end);
         }
@@ -87,7 +93,10 @@ impl Image {
             static_shared: self.static_shared,
             local_bytes: local_bytes(function),
             registers: super::pressure::registers(function),
-            max_threads: most.map_or(1024, |m| m.iter().product::<u32>().clamp(1, 1024)),
+            max_threads: most.map_or(1024, |m| {
+                let threads = m.iter().fold(1, |all: u32, n| all.saturating_mul(*n));
+                threads.clamp(1, 1024)
+            }),
             required_block,
             cluster: numbers("reqnctapercluster").map(shape),
         }
@@ -95,7 +104,10 @@ impl Image {
 
     /// Code of a function.
     pub fn code(&self, linked: &Linked, function: u32) -> Option<&Code> {
-        let slot = self.code.get(function as usize)?;
+        let all = self
+            .code
+            .get_or_init(|| (0..self.functions).map(|_| OnceLock::new()).collect());
+        let slot = all.get(function as usize)?;
         let body = linked.function(function).body.as_ref()?;
         Some(slot.get_or_init(|| decode(linked, self, function, body, self.level)))
     }
@@ -127,7 +139,8 @@ fn local_bytes(function: &Function) -> u32 {
     let bytes = locals
         .filter(|v| v.space == Space::Local)
         .fold(0, |end: u64, v| {
-            end.next_multiple_of(v.align.max(1)) + v.size
+            let at = end.checked_next_multiple_of(v.align.max(1));
+            at.unwrap_or(u64::MAX).saturating_add(v.size)
         });
     u32::try_from(bytes).unwrap_or(u32::MAX)
 }
@@ -136,14 +149,13 @@ fn local_bytes(function: &Function) -> u32 {
 #[derive(Default)]
 struct Found {
     functions: Vec<u32>,
-    seen: Vec<bool>,
+    seen: HashSet<u32>,
     shared: Vec<(Key, u64, u64, bool)>,
-    keys: HashMap<Key, ()>,
+    keys: HashSet<Key>,
 }
 
 impl Found {
     fn walk(&mut self, linked: &Linked, kernel: u32) {
-        self.seen = vec![false; linked.function_count()];
         self.reach(kernel);
         let mut at = 0;
         while let Some(&function) = self.functions.get(at) {
@@ -153,10 +165,7 @@ impl Found {
     }
 
     fn reach(&mut self, function: u32) {
-        if let Some(seen) = self.seen.get_mut(function as usize)
-            && !*seen
-        {
-            *seen = true;
+        if self.seen.insert(function) {
             self.functions.push(function);
         }
     }
@@ -217,7 +226,7 @@ impl Found {
     }
 
     fn keep(&mut self, key: Key, variable: &Variable) {
-        if self.keys.insert(key, ()).is_none() {
+        if self.keys.insert(key) {
             let size = if variable.unsized_array {
                 0
             } else {

@@ -1,7 +1,7 @@
 //! Names of several modules become one set of functions and variables.
 
 use super::{LoadError, Placement};
-use crate::memory::Memory;
+use crate::memory::{Memory, MemoryError};
 use r3_ptx::isa::{Mnemonic, Space};
 use r3_ptx::tree::{Linkage, MnemonicId};
 use r3_ptx::typed::{self, FnId, Function, LocalId, Symbol, VarId, Variable};
@@ -49,6 +49,23 @@ enum Choice {
     First,
     Second,
     Both,
+}
+
+/// Makes memory zero. What is zero already is only looked at: big variables mostly are, and cost no memory of the host then.
+fn zero(memory: &Memory, address: u64, len: u64) -> Result<(), MemoryError> {
+    const STEP: u64 = 1 << 16;
+    let mut buffer = Vec::new();
+    let mut at = 0;
+    while at < len {
+        let step = STEP.min(len - at);
+        buffer.resize(step as usize, 0u8);
+        memory.read(address + at, &mut buffer)?;
+        if buffer.iter().any(|byte| *byte != 0) {
+            memory.fill(address + at, step, 0)?;
+        }
+        at += step;
+    }
+    Ok(())
 }
 
 fn choose(first: (Linkage, bool), second: (Linkage, bool)) -> Choice {
@@ -233,7 +250,7 @@ impl Linked {
         for linked in &self.variables {
             if linked.address != 0 {
                 let bytes = self.initial(linked.module, None, &linked.variable)?;
-                contents.push((linked.address, linked.variable.name.clone(), bytes));
+                contents.push((linked.address, &linked.variable, bytes));
             }
         }
         for (&(f, i), &address) in &self.locals {
@@ -243,13 +260,15 @@ impl Linked {
             };
             let local = &body.locals[i as usize];
             let bytes = self.initial(function.module, Some(f), local)?;
-            contents.push((address, local.name.clone(), bytes));
+            contents.push((address, local, bytes));
         }
-        for (address, name, bytes) in contents {
+        for (address, variable, bytes) in contents {
+            let rest = variable.size.saturating_sub(bytes.len() as u64);
             memory
                 .write(address, &bytes)
+                .and_then(|()| zero(memory, address.wrapping_add(bytes.len() as u64), rest))
                 .map_err(|e| LoadError::NoMemory {
-                    name: name.to_string(),
+                    name: variable.name.to_string(),
                     reason: e.to_string(),
                 })?;
         }
@@ -259,7 +278,7 @@ impl Linked {
         Ok(())
     }
 
-    /// First bytes of a variable, addresses in them resolved.
+    /// First bytes of a variable with an initialiser, addresses in them resolved. Of others nothing: they begin as zeros.
     fn initial(
         &self,
         module: u32,
@@ -267,7 +286,6 @@ impl Linked {
         variable: &Variable,
     ) -> Result<Vec<u8>, LoadError> {
         let mut bytes = variable.init.clone().unwrap_or_default();
-        bytes.resize(usize::try_from(variable.size).unwrap_or(0), 0);
         for relocation in &variable.relocations {
             let map = &self.modules[module as usize];
             let address = match relocation.symbol {

@@ -2,6 +2,8 @@
 
 use r3_ptx::typed::{Body, Function, Operand, RegId};
 
+/// Most pairs of a register and a loop that are looked at.
+const MOST_STEPS: usize = 1 << 26;
 /// Most registers of a thread.
 const MOST: u32 = 255;
 
@@ -55,6 +57,10 @@ fn ranges(body: &Body) -> Vec<Option<(u32, u32)>> {
             Operand::Label(target) if target <= at => loops.push((target, at)),
             _ => {}
         });
+    }
+    // This is an estimate; of huge functions a coarse one.
+    if loops.len().saturating_mul(ranges.len()) > MOST_STEPS {
+        return ranges;
     }
     // Outer loops last, so that what an inner one extends is extended by the outer one too.
     loops.sort_by_key(|&(start, end)| end - start);

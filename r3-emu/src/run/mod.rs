@@ -51,9 +51,11 @@ unsafe impl Send for Launch {}
 static LAUNCHES: AtomicU64 = AtomicU64::new(1);
 
 /// Most threads of a block.
-const MAX_THREADS: u64 = 1024;
+const MAX_THREADS: u128 = 1024;
+/// Most blocks of a grid along each axis.
+const MAX_GRID: [u32; 3] = [i32::MAX as u32, 65535, 65535];
 /// Most blocks of a cluster.
-const MAX_CLUSTER: u64 = 16;
+const MAX_CLUSTER: u128 = 16;
 
 /// Runs a kernel to its end.
 #[allow(clippy::result_large_err)]
@@ -140,13 +142,9 @@ impl Drop for Workspace<'_> {
 
 /// Checks the shape of a launch; answers that of its clusters.
 fn shape(info: &KernelInfo, config: &LaunchConfig<'_>) -> Result<[u32; 3], String> {
-    let count = |v: [u32; 3]| v.iter().map(|&n| u64::from(n)).product::<u64>();
-    let threads = config
-        .block
-        .iter()
-        .map(|&n| u128::from(n))
-        .product::<u128>();
-    if threads == 0 || threads > u128::from(MAX_THREADS) {
+    let count = |v: [u32; 3]| v.iter().map(|&n| u128::from(n)).product::<u128>();
+    let threads = count(config.block);
+    if threads == 0 || threads > MAX_THREADS {
         return Err(format!(
             "{threads} threads in a block: 1 to {MAX_THREADS} are possible"
         ));
@@ -165,8 +163,12 @@ fn shape(info: &KernelInfo, config: &LaunchConfig<'_>) -> Result<[u32; 3], Strin
             config.block
         ));
     }
-    if config.grid.contains(&0) {
-        return Err(format!("a grid of {:?} blocks", config.grid));
+    let fits = |(n, most): (&u32, &u32)| (1..=*most).contains(n);
+    if !config.grid.iter().zip(&MAX_GRID).all(fits) {
+        return Err(format!(
+            "a grid of {:?} blocks: 1 to {MAX_GRID:?} are possible",
+            config.grid
+        ));
     }
     if config.params.len() < info.param_bytes as usize {
         let (have, want) = (config.params.len(), info.param_bytes);

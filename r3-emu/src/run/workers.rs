@@ -5,7 +5,8 @@
 //! at once only as far as they need each other.
 
 use super::Launch;
-use crate::block::{Tally, Unit, UnitState};
+use crate::block::{LOCAL_LIMIT, NoMemory, Tally, Unit, UnitState};
+use crate::decode::Code;
 use crate::fault::{Fault, FaultKind};
 use crate::launch::Report;
 use crate::memory::{Memory, View};
@@ -16,6 +17,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Blocks that may be resident in a launch: what a big GPU has room for.
 const RESIDENT: usize = 8192;
+/// Most host threads of a launch.
+const MOST_THREADS: usize = 1024;
 /// Races that a report keeps.
 const RACES: usize = 64;
 
@@ -60,6 +63,7 @@ pub(super) fn run(
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = if threads == 0 { cores } else { threads };
     let threads = threads
+        .min(MOST_THREADS)
         .min(usize::try_from(count).unwrap_or(usize::MAX))
         .max(1);
     let view = memory.view();
@@ -68,8 +72,15 @@ pub(super) fn run(
     } else {
         std::thread::scope(|scope| {
             for _ in 1..threads {
-                let view = view.clone();
-                scope.spawn(|| shared.worker(view, RESIDENT / threads));
+                let (view, shared) = (view.clone(), &shared);
+                let work = move || shared.worker(view, RESIDENT / threads);
+                // Where the host gives no more threads, those that there are do the work.
+                if std::thread::Builder::new()
+                    .spawn_scoped(scope, work)
+                    .is_err()
+                {
+                    break;
+                }
             }
             shared.worker(view.clone(), RESIDENT / threads);
         });
@@ -104,12 +115,16 @@ fn clusters(launch: &Launch, range: Range<u64>) -> Range<u64> {
     if range.is_empty() {
         return 0..0;
     }
-    let (mut low, mut high) = (u64::MAX, 0);
-    for block in range {
-        low = low.min(of(block));
-        high = high.max(of(block));
-    }
-    low..high + 1
+    // Along a row, from row to row of a plane, and from plane to plane the number of the cluster never falls. So the lowest is
+    // that of the first block, or of the first one at the start of a row or a plane; the highest is found likewise.
+    let (row, plane) = (gx, gx * gy);
+    let starts = [row, plane].map(|step| range.start.next_multiple_of(step));
+    let low = std::iter::once(range.start).chain(starts.into_iter().filter(|at| *at < range.end));
+    let last = range.end - 1;
+    let ends = [row, plane].map(|step| (range.end / step * step).wrapping_sub(1));
+    let ends = ends.into_iter().filter(|at| range.contains(at));
+    let high = std::iter::once(last).chain(ends);
+    low.map(of).min().unwrap_or(0)..high.map(of).max().unwrap_or(0) + 1
 }
 
 impl Shared<'_> {
@@ -122,18 +137,7 @@ impl Shared<'_> {
                 .map(|s| (*s).to_owned())
                 .or_else(|| panic.downcast_ref::<String>().cloned())
                 .unwrap_or_else(|| "a panic".to_owned());
-            self.fail(
-                0,
-                Fault {
-                    kind: FaultKind::Internal(text),
-                    kernel: self.launch.kernel_name().to_owned(),
-                    function: None,
-                    block: None,
-                    thread: None,
-                    pos: None,
-                    instruction: None,
-                },
-            );
+            self.fail(0, self.without_place(FaultKind::Internal(text)));
         }
     }
 
@@ -141,6 +145,11 @@ impl Shared<'_> {
         let Some(code) = self.launch.code(self.launch.image.kernel) else {
             return;
         };
+        if code.local_bytes > LOCAL_LIMIT {
+            let (has, most) = (code.local_bytes, LOCAL_LIMIT);
+            let what = format!("{has} bytes of local memory in a thread: {most} are possible");
+            return self.fail(0, self.without_place(FaultKind::InvalidLaunch(what)));
+        }
         let mut resident: Vec<Unit> = Vec::new();
         let mut unused: Vec<Unit> = Vec::new();
         let mut tally = Tally::default();
@@ -151,13 +160,28 @@ impl Shared<'_> {
             resident.retain(|unit| unit.number < faulted);
             if polled >= resident.len() {
                 polled = 0;
-                if resident.len() < most
+                // As many more as there are: a barrier of the whole grid has all of them resident after a few times.
+                let mut started = 0;
+                while resident.len() < most
+                    && started <= resident.len() / 2
                     && let Some(number) = self.take(faulted)
                 {
-                    let mut unit = unused.pop().unwrap_or_else(|| Unit::new(self.launch, view));
-                    unit.reset(self.launch, code, number);
-                    turn = resident.len();
-                    resident.push(unit);
+                    match self.start(code, number, unused.pop(), view) {
+                        Ok(unit) => {
+                            if started == 0 {
+                                turn = resident.len();
+                            }
+                            started += 1;
+                            resident.push(unit);
+                        }
+                        Err(none) => {
+                            self.fail(number, self.without_place(none.into()));
+                            break;
+                        }
+                    }
+                }
+                if started > 0 {
+                    // They run now.
                 } else if faulted != u64::MAX {
                     // What still polls may wait for a block that faulted.
                     break;
@@ -194,6 +218,35 @@ impl Shared<'_> {
         report.thread_instructions += tally.thread_instructions;
         report.blocks += tally.blocks;
         report.races.extend(tally.races);
+    }
+
+    /// A fault of no instruction.
+    fn without_place(&self, kind: FaultKind) -> Fault {
+        Fault {
+            kind,
+            kernel: self.launch.kernel_name().to_owned(),
+            function: None,
+            block: None,
+            thread: None,
+            pos: None,
+            instruction: None,
+        }
+    }
+
+    /// A unit at its start: one that is not in use, or a new one.
+    fn start(
+        &self,
+        code: &Code,
+        number: u64,
+        unused: Option<Unit>,
+        view: *mut View,
+    ) -> Result<Unit, NoMemory> {
+        let mut unit = match unused {
+            Some(unit) => unit,
+            None => Unit::new(self.launch, view)?,
+        };
+        unit.reset(self.launch, code, number)?;
+        Ok(unit)
     }
 
     /// The next unit to start.

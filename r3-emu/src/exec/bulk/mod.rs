@@ -54,6 +54,7 @@ fn range(
         align,
         write,
     };
+    warp.outside += u64::from(kind != SHARED);
     let at = access::one(warp, op.instruction as usize, lane, address, shape, kind)?;
     if kind == GLOBAL {
         warp.counts.global_sectors += len.div_ceil(32);

@@ -9,6 +9,7 @@ use crate::decode::{Decoder, Unsupported};
 use crate::exec::access::{GLOBAL, SHARED};
 use crate::exec::{Flow, Op, Slot, lanes};
 use crate::launch::Class;
+use crate::memory::window::SHARED_LIMIT;
 use crate::tensor_map::{DataType, TensorMap};
 use r3_ptx::isa::{Mnemonic, Operation, ScalarType, Word};
 
@@ -40,6 +41,13 @@ fn run(warp: &mut Warp, op: &Op, mask: u32) -> Result<(), Flow> {
             let what = "tensor map in interleaved layout or in im2col mode";
             let kind = crate::fault::FaultKind::Unsupported(what.to_owned());
             return Err(warp.fault(lane, kind));
+        }
+        let sides = map.box_dims.iter().take(map.rank.into());
+        let boxed = sides.fold(1, |n: u64, &side| n.saturating_mul(side.into()));
+        let bytes = boxed.saturating_mul(map.data_type.bytes().into());
+        if bytes > u64::from(SHARED_LIMIT) {
+            let text = format!("a box of {bytes} bytes, more than shared memory can have");
+            return Err(invalid(warp, lane, text));
         }
         let coordinates = coordinates(warp, warp.slots(op), lane);
         let rows = if how.four_rows {
