@@ -37,6 +37,7 @@ mod function;
 mod gpu;
 mod graph;
 mod handle;
+mod ipc;
 mod launch;
 mod library;
 mod link;

@@ -230,10 +230,6 @@ api! {
         }
         Ok(())
     }
-
-    fn cuIpcCloseMemHandle(_address: u64) {
-        Err(CuError::INVALID_VALUE)
-    }
 }
 
 /// Advice needs managed memory; it has no effect here.

@@ -10,8 +10,12 @@
 //! Host bytes that are freed while a kernel runs are kept until every kernel that ran then has ended.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError, RwLock};
+use std::time::Duration;
 
 use crate::device::{self, Device};
 use crate::error::{CuError, Res};
@@ -40,6 +44,8 @@ pub enum Kind {
     Registered,
     /// `cuMemMap`
     Mapped,
+    /// `cuIpcOpenMemHandle`
+    Ipc,
     /// A variable of a module.
     Global,
 }
@@ -112,6 +118,8 @@ impl Drop for Region {
 struct Block {
     address: Region,
     bytes: Region,
+    /// Where the bytes are, once another process may see them.
+    file: OnceLock<File>,
     /// Offset and length of what is free.
     free: Mutex<BTreeMap<u64, u64>>,
 }
@@ -273,6 +281,7 @@ fn place(device: i32, len: u64) -> Res<(u64, usize, Bytes)> {
                 len: BLOCK,
             },
             bytes: host_bytes(BLOCK)?,
+            file: OnceLock::new(),
             free: Mutex::new(BTreeMap::from([(0, BLOCK)])),
         });
         let placed = take_slot(&block, size).ok_or(CuError::OUT_OF_MEMORY)?;
@@ -292,6 +301,7 @@ fn place(device: i32, len: u64) -> Res<(u64, usize, Bytes)> {
     let block = Arc::new(Block {
         address,
         bytes,
+        file: OnceLock::new(),
         free: Mutex::default(),
     });
     let slot = Slot {
@@ -320,6 +330,103 @@ fn take_slot(block: &Arc<Block>, size: u64) -> Option<(u64, usize, Bytes)> {
         (block.bytes.start + offset) as usize,
         Bytes::Slot(Arc::new(slot)),
     ))
+}
+
+/// Moves the bytes of an allocation, and of what shares a block with it, into a file that other processes can map: the
+/// descriptor, which stays as long as they do, and the place. Their addresses stay.
+pub fn share(allocation: &Allocation) -> Res<(BorrowedFd<'_>, u64)> {
+    let Bytes::Slot(slot) = &allocation.bytes else {
+        return Err(CuError::INVALID_VALUE);
+    };
+    let block = &slot.block;
+    // While the bytes move nothing may write them.
+    let still = loop {
+        let running = lock(&RUNNING);
+        if running.active.is_empty() {
+            break running;
+        }
+        drop(running);
+        std::thread::sleep(Duration::from_millis(1));
+    };
+    if block.file.get().is_none() {
+        let file = move_to_file(&block.bytes).map_err(|_| CuError::OPERATING_SYSTEM)?;
+        let _ = block.file.set(file);
+    }
+    drop(still);
+    let file = block.file.get().ok_or(CuError::OPERATING_SYSTEM)?;
+    Ok((file.as_fd(), slot.offset))
+}
+
+fn move_to_file(bytes: &Region) -> std::io::Result<File> {
+    // SAFETY: a C string; the descriptor that is made is nobody else's.
+    let mut file = unsafe {
+        let descriptor = libc::memfd_create(c"softcuda".as_ptr(), libc::MFD_CLOEXEC);
+        if descriptor < 0 {
+            return Err(std::io::Error::last_os_error());
+        }
+        File::from_raw_fd(descriptor)
+    };
+    // SAFETY: mapped, and as long as said.
+    file.write_all(unsafe {
+        std::slice::from_raw_parts(bytes.start as *const u8, bytes.len as usize)
+    })?;
+    // SAFETY: takes the place of the mapping that the region stands for, with the same bytes.
+    let start = unsafe {
+        libc::mmap(
+            bytes.start as *mut _,
+            bytes.len as usize,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_SHARED | libc::MAP_FIXED,
+            file.as_raw_fd(),
+            0,
+        )
+    };
+    if start == libc::MAP_FAILED {
+        return Err(std::io::Error::last_os_error());
+    }
+    Ok(file)
+}
+
+/// A part of another process's file as device memory: device address, host address, and what keeps them.
+pub fn map_shared(file: &File, offset: u64, len: u64) -> Res<(u64, u64, Bytes)> {
+    let start = offset / 4096 * 4096;
+    let size = page(offset - start + len);
+    // SAFETY: a new mapping.
+    let mapped = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            size as usize,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_SHARED,
+            file.as_raw_fd(),
+            start.cast_signed(),
+        )
+    };
+    if mapped == libc::MAP_FAILED {
+        return Err(CuError::OUT_OF_MEMORY);
+    }
+    let bytes = Region {
+        start: mapped as u64,
+        len: size,
+    };
+    let whole = len.next_multiple_of(BLOCK);
+    let address = Region {
+        start: reserve_device(whole)?,
+        len: whole,
+    };
+    let (base, host) = (address.start, bytes.start + offset - start);
+    let block = Arc::new(Block {
+        address,
+        bytes,
+        file: OnceLock::new(),
+        free: Mutex::default(),
+    });
+    let slot = Slot {
+        block,
+        offset: 0,
+        len: whole,
+    };
+    Ok((base, host, Bytes::Slot(Arc::new(slot))))
 }
 
 /// What is asked for.

@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #include <stdint.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "common.h"
@@ -28,7 +29,41 @@ static void write_and_check(const char *family, CUdeviceptr out, CUstream stream
     printf("%s: %u %u, type %u managed %u\n", family, back[0], back[N - 1], type, managed);
 }
 
+static pid_t exporter;
+static int from_exporter, to_exporter;
+
+/* Another process, whose memory this one opens. */
+static void start_exporter(void) {
+    int handles[2], end[2];
+    REQUIRE(pipe(handles) == 0 && pipe(end) == 0);
+    exporter = fork();
+    if (exporter != 0) {
+        close(end[0]);
+        from_exporter = handles[0], to_exporter = end[1];
+        return;
+    }
+    CUdeviceptr before, origin;
+    CUipcMemHandle handle;
+    unsigned back[N];
+    char nothing;
+    close(end[1]);
+    start();
+    CHECK(cuMemAlloc_v2(&before, 100)); /* It need not be the first in its block. */
+    CHECK(cuMemAlloc_v2(&origin, BYTES));
+    CHECK(cuMemsetD32_v2(origin, 5, N));
+    /* Memory of cuMemAlloc can be shared: R3 must not have put something else in its place. */
+    CHECK(cuIpcGetMemHandle(&handle, origin));
+    REQUIRE(cuIpcOpenMemHandle_v2(&before, handle, 1) == CUDA_ERROR_INVALID_CONTEXT);
+    REQUIRE(write(handles[1], &handle, sizeof handle) == sizeof handle);
+    REQUIRE(read(end[0], &nothing, 1) == 0);
+    CHECK(cuMemcpyDtoH_v2(back, origin, BYTES));
+    REQUIRE(back[0] == 7 && back[N - 1] == 1);
+    CHECK(cuMemFree_v2(origin));
+    exit(0);
+}
+
 int main(int argc, char **argv) {
+    if (mode_is(argc, argv, "ipc")) start_exporter();
     start();
     CUmodule module = load_kernels();
     fill = kernel(module, "fill");
@@ -127,15 +162,16 @@ int main(int argc, char **argv) {
         REQUIRE(cuMemHostUnregister(host) == CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
         free(host);
     } else if (strcmp(family, "ipc") == 0) {
-        CUdeviceptr origin;
         CUipcMemHandle handle;
-        CHECK(cuMemAlloc_v2(&origin, BYTES));
-        /* Memory of cuMemAlloc can be shared: R3 must not have put something else in its place. */
-        CHECK(cuIpcGetMemHandle(&handle, origin));
+        int status;
+        REQUIRE(read(from_exporter, &handle, sizeof handle) == sizeof handle);
         CHECK(cuIpcOpenMemHandle_v2(&out, handle, 1));
         write_and_check(family, out, stream);
         CHECK(cuIpcCloseMemHandle(out));
-        CHECK(cuMemFree_v2(origin));
+        REQUIRE(cuIpcCloseMemHandle(out) != CUDA_SUCCESS);
+        close(to_exporter);
+        REQUIRE(waitpid(exporter, &status, 0) == exporter);
+        printf("the exporter ended with %d\n", status);
     } else if (strcmp(family, "reused") == 0) {
         /* The same address again and again, as another allocation, of another size too. */
         CUdeviceptr before[3] = {0};

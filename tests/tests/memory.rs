@@ -35,6 +35,7 @@ fn every_family_of_allocations_is_recorded() {
         ("host", Host),
         ("host_alloc", Host),
         ("registered", HostRegistered),
+        ("ipc", Ipc),
     ] {
         let (_bed, kinds) = family(name);
         assert!(kinds.contains(&kind), "{name}: {kinds:?}");
