@@ -32,6 +32,16 @@ fn a_cancellation_inside_a_driver_call_is_one() {
     }
 }
 
+/// The software driver puts a cancellation off until its call is over: its frames cannot be unwound.
+#[test]
+fn a_cancellation_while_the_driver_reads_an_image_waits() {
+    let (_, run) = same_with_r3("cancelled", &["reading"], |program| program);
+    assert!(
+        run.stdout.starts_with("reading: cancelled 1, launched 1\n"),
+        "{run}"
+    );
+}
+
 /// Its messages go nowhere then.
 #[test]
 fn a_standard_error_without_a_reader_ends_nothing() {
