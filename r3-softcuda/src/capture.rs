@@ -194,10 +194,23 @@ pub fn refuse_unsafe() -> Res {
 /// A stream is destroyed.
 pub fn forget(stream: &Stream) {
     let mut state = lock(&STATE);
-    if let Some((_, capture)) = state.of(stream) {
-        capture.invalid = true;
-    }
+    let Some((member, capture)) = state.of(stream) else {
+        return;
+    };
+    capture.invalid = true;
+    let id = member.capture;
+    let origin = capture.origin == stream.id;
     state.members.remove(&stream.id);
+    if !origin {
+        return;
+    }
+    // Nobody can end it any more.
+    state.members.retain(|_, member| member.capture != id);
+    let ended = state.captures.remove(&id);
+    drop(state);
+    if let Some(capture) = ended {
+        capture.graph.discard();
+    }
 }
 
 fn begin(

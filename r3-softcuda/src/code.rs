@@ -120,7 +120,7 @@ pub fn read(image: *const c_void, gpu: &Gpu) -> Result<Code, Refused> {
     let copied = unsafe { copy_image(image, LIMIT) };
     let (_, bytes) = copied.map_err(|error| Refused {
         error: CuError::INVALID_IMAGE,
-        message: error.to_string(),
+        message: format!("{error}: give PTX text, or a fat binary with PTX in it"),
     })?;
     from_bytes(bytes, gpu)
 }
@@ -178,7 +178,7 @@ pub fn texts(bytes: Vec<u8>, gpu: &Gpu) -> Result<Vec<String>, Refused> {
 fn machine_code(gpu: &Gpu) -> Refused {
     let (major, minor) = gpu.compute;
     let message = format!(
-        "the image is machine code of a GPU; this driver runs PTX: build with PTX in it \
+        "the image is machine code of a GPU; this driver runs PTX: load the compiler's PTX instead, or build with PTX in it \
          (nvcc -gencode arch=compute_{major}{minor},code=compute_{major}{minor})"
     );
     Refused {

@@ -11,7 +11,7 @@ use crate::handle::{self, Handle};
 use crate::process::{lock, say};
 use crate::stream::{self, Stream};
 use crate::threads::{AtEnd, Stack};
-use crate::{launch, module, space};
+use crate::{capture, launch, module, space};
 
 /// A context.
 pub struct Context {
@@ -102,7 +102,8 @@ impl Context {
         self.legacy.get().cloned().ok_or(CuError::INVALID_CONTEXT)
     }
 
-    fn usable(&self) -> Res {
+    /// Neither destroyed nor broken.
+    pub fn usable(&self) -> Res {
         if self.destroyed.load(Ordering::Acquire) {
             return Err(CuError::CONTEXT_IS_DESTROYED);
         }
@@ -155,12 +156,15 @@ impl Context {
 
     /// Waits for all work, ends the streams, and frees what belongs to it.
     fn destroy(self: &Arc<Self>) {
-        let _ = stream::wait_all(self);
-        self.show_prints();
+        // First nothing new can come, then what is there ends, then what it used goes.
         self.destroyed.store(true, Ordering::Release);
-        for stream in lock(&self.streams).drain(..) {
+        let streams = std::mem::take(&mut *lock(&self.streams));
+        for stream in &streams {
+            capture::forget(stream);
             stream.close();
         }
+        streams.iter().for_each(|stream| stream.last().wait());
+        self.show_prints();
         module::end_context(self);
         space::end_context(self.handle);
         let _ = handle::remove::<Self>(self.handle);

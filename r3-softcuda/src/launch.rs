@@ -1,7 +1,7 @@
 //! Launches: what each entry point asks for becomes one [`Launch`], which a stream runs later.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock};
 
 use r3_emu::{FaultKind, LaunchConfig, RunOptions};
 
@@ -19,6 +19,14 @@ use crate::space::InUse;
 use crate::stream;
 use crate::testing;
 use crate::work::Work;
+
+/// Host threads of a launch. How many cores there are is asked once: the answer is in files.
+static THREADS: LazyLock<usize> = LazyLock::new(|| match process::number("THREADS") {
+    Some(threads @ 1..) => threads as usize,
+    _ => std::thread::available_parallelism().map_or(1, usize::from),
+});
+static INSTRUCTION_LIMIT: LazyLock<Option<u64>> =
+    LazyLock::new(|| process::number("INSTRUCTION_LIMIT"));
 
 /// A launch of a kernel.
 #[derive(Clone)]
@@ -174,9 +182,9 @@ impl Launch {
             blocks: None,
         };
         let options = RunOptions {
-            threads: process::number("THREADS").unwrap_or(0) as usize,
+            threads: *THREADS,
             racecheck: false,
-            instruction_limit: process::number("INSTRUCTION_LIMIT"),
+            instruction_limit: *INSTRUCTION_LIMIT,
             print: &|bytes| context.print(bytes),
             cancel: Some(&CANCELLED),
         };

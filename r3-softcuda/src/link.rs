@@ -37,6 +37,9 @@ const FATBIN: u32 = 2;
 const OBJECT: u32 = 3;
 const LIBRARY: u32 = 4;
 
+/// Barriers of a grid.
+const DEVICE_RUNTIME: &str = include_str!("devrt.ptx");
+
 impl Link {
     fn add(&self, kind: u32, bytes: Vec<u8>, name: &str) -> Res {
         let refuse = |error, message| self.finish(Err(Refused { error, message }));
@@ -53,6 +56,8 @@ impl Link {
                 Err(refused) => return self.finish(Err(refused)),
             },
             // Libraries of the toolkit hold machine code only; what of them a program needs shows when it is loaded.
+            // What of the device runtime can be had is added where it is used.
+            LIBRARY if name.contains("cudadevrt") => Vec::new(),
             LIBRARY => {
                 once(
                     name,
@@ -93,7 +98,10 @@ impl Link {
     }
 
     fn complete(&self) -> Result<Arc<[u8]>, Refused> {
-        let texts = lock(&self.texts).clone();
+        let mut texts = lock(&self.texts).clone();
+        if texts.iter().any(|text| text.contains("cudaCG")) {
+            texts.push(DEVICE_RUNTIME.to_owned());
+        }
         let text = match &texts[..] {
             [] => {
                 return Err(Refused {

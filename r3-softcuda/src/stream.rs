@@ -112,7 +112,13 @@ impl Stream {
             priority.clamp(GREATEST_PRIORITY, LEAST_PRIORITY),
             false,
         );
-        lock(&context.streams).push(stream.clone());
+        let mut streams = lock(&context.streams);
+        // Under the lock: a context that ends takes all streams that are in it.
+        context
+            .usable()
+            .inspect_err(|_| _ = handle::remove::<Self>(stream.handle))?;
+        streams.push(stream.clone());
+        drop(streams);
         Ok(stream)
     }
 
@@ -152,7 +158,7 @@ impl Stream {
     }
 
     /// Where the last work stands.
-    fn last(self: &Arc<Self>) -> Point {
+    pub fn last(self: &Arc<Self>) -> Point {
         Point {
             stream: self.clone(),
             position: lock(&self.queue).pushed,

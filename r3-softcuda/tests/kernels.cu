@@ -64,3 +64,13 @@ extern "C" __global__ void draw(cudaSurfaceObject_t surface, int width) {
     int x = threadIdx.x, y = threadIdx.y;
     surf2Dwrite((float)(10 * y + x), surface, x * 4, y);
 }
+
+extern "C" __global__ void add(unsigned *at, unsigned n) { atomicAdd(at, n); }
+extern "C" __global__ void __launch_bounds__(128) bounded(unsigned *at) { at[threadIdx.x] = threadIdx.x; }
+
+// Reads and writes one cell in two steps, so that two that run at once lose an addition.
+extern "C" __global__ void add_slowly(volatile unsigned *at, int rounds) {
+    unsigned before = *at, x = before;
+    for (int i = 0; i < rounds; i++) x = x * 1664525u + 1013904223u;
+    *at = before + (x == 0xffffffffu ? 2 : 1);
+}

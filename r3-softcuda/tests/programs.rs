@@ -95,6 +95,50 @@ fn graphs_are_captured_made_changed_and_launched() {
 }
 
 #[test]
+fn graphs_keep_their_memory_their_order_and_their_objects() {
+    let bed = Bed::new("graph_memory");
+    assert_eq!(bed.says(&[], &[]).0, "graphs keep their memory\n");
+}
+
+#[test]
+fn wrong_calls_get_their_code_and_leave_the_context_whole() {
+    let (stdout, stderr) = Bed::new("wrong").says(&[], &[]);
+    assert_eq!(stdout, "the context works on\n");
+    // What is said is one line each, and names the call.
+    insta::assert_snapshot!(stderr, @"
+    softcuda: cuMemAlloc_v2 was called in a host function or callback of a stream, where the driver may not be called: call it in another thread
+    softcuda: cuModuleLoadData: the PTX is refused: 6:1: unknown instruction `foo`
+    ");
+}
+
+#[test]
+fn ends_come_while_others_work() {
+    let bed = Bed::new("ending");
+    // Kernels that run on do not hold up the end of a process.
+    assert_eq!(bed.run(&["exit"], &[]).status.code(), Some(3));
+    assert_eq!(bed.run(&["waiting"], &[]).status.code(), Some(4));
+    for (mode, says) in [
+        ("stream", "came back\n"),
+        ("context", "came back\n"),
+        ("fork", "2\n"),
+        ("module", "in order\n"),
+    ] {
+        let (stdout, stderr) = bed.says(&[mode], &[]);
+        assert_eq!((stdout.as_str(), stderr.as_str()), (says, ""), "{mode}");
+    }
+}
+
+#[test]
+fn random_work_of_threads_over_streams_keeps_its_order() {
+    let bed = Bed::new("stress");
+    for seed in ["1", "2", "3"] {
+        assert_eq!(bed.says(&[seed], &[]).0, "as expected\n", "{seed}");
+    }
+    let slowly = [("SOFTCUDA_DELAY_US", "300")];
+    assert_eq!(bed.says(&["4"], &slowly).0, "as expected\n");
+}
+
+#[test]
 fn memory_of_each_family_is_seen_by_host_and_kernels_as_it_should() {
     let (stdout, _) = Bed::new("memory").says(&[], &[]);
     insta::assert_snapshot!(stdout, @"
@@ -108,6 +152,7 @@ fn code_is_loaded_linked_launched_and_refused() {
     let (stdout, _) = Bed::new("code").says(&[], &[]);
     insta::assert_snapshot!(stdout, @"
     linked: 1010
+    grid met: 12 12
     sums: 8128 24512 40896 51214
     blocks with 60000 bytes: 3
     managed: 42

@@ -32,6 +32,37 @@ static void linker(void) {
     printf("linked: %u\n", word_at(out));
 }
 
+/* A grid's barrier, with the device runtime library as PTX compilers ask for it; of that library only names matter. */
+static const char BARRIER[] =
+    ".version 7.0\n.target sm_70\n.address_size 64\n"
+    ".extern .func (.param .b64 h) cudaCGGetIntrinsicHandle (.param .b32 s);\n"
+    ".extern .func (.param .b32 e) cudaCGSynchronize (.param .b64 h, .param .b32 f);\n"
+    ".global .u32 arrived;\n"
+    ".visible .entry gather(.param .u64 out)\n{\n"
+    ".reg .b32 %r<4>;\n.reg .b64 %rd<5>;\n"
+    "{\n.param .b32 s;\nst.param.b32 [s], 1;\n.param .b64 h;\ncall.uni (h), cudaCGGetIntrinsicHandle, (s);\nld.param.b64 %rd1, [h];\n}\n"
+    "atom.global.add.u32 %r1, [arrived], 1;\n"
+    "{\n.param .b64 h;\nst.param.b64 [h], %rd1;\n.param .b32 f;\nst.param.b32 [f], 0;\n.param .b32 e;\n"
+    "call.uni (e), cudaCGSynchronize, (h, f);\n}\n"
+    "ld.volatile.global.u32 %r2, [arrived];\nld.param.u64 %rd2, [out];\nmov.u32 %r3, %ctaid.x;\nmul.wide.u32 %rd3, %r3, 4;\n"
+    "add.u64 %rd4, %rd2, %rd3;\nst.global.u32 [%rd4], %r2;\nret;\n}\n";
+
+static void grid_barrier(void) {
+    Handle link, module;
+    void *image;
+    size_t size;
+    CUdeviceptr out;
+    CHECK(cuMemAlloc_v2(&out, 64));
+    CHECK(cuLinkCreate_v2(0, NULL, NULL, &link));
+    CHECK(cuLinkAddData_v2(link, 1, (void *)BARRIER, sizeof BARRIER, "barrier", 0, NULL, NULL));
+    CHECK(cuLinkAddData_v2(link, 4, "!<arch>\n", 8, "libcudadevrt.a", 0, NULL, NULL));
+    CHECK(cuLinkComplete(link, &image, &size));
+    CHECK(cuModuleLoadData(&module, image));
+    CHECK(cuLinkDestroy(link));
+    CHECK(cuLaunchCooperativeKernel(kernel(module, "gather"), 3, 1, 1, 4, 1, 1, 0, NULL, PARAMS(&out)));
+    printf("grid met: %u %u\n", word_at(out), word_at(out + 8));
+}
+
 static void messages(void) {
     char log[512] = "";
     int options[] = {5, 6};
@@ -120,6 +151,7 @@ int main(void) {
     start();
     Handle module = load_kernels();
     linker();
+    grid_barrier();
     messages();
     libraries();
     printing(module);

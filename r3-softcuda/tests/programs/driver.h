@@ -144,6 +144,27 @@ CUresult cuGraphAddKernelNode_v2(Handle *, Handle, const Handle *, size_t, const
 CUresult cuGraphKernelNodeGetParams_v2(Handle, KernelNodeParams *);
 CUresult cuGraphExecKernelNodeSetParams_v2(Handle, Handle, const KernelNodeParams *);
 
+CUresult cuStreamAddCallback(Handle, void (*)(Handle, CUresult, void *), void *, unsigned);
+CUresult cuEventDestroy_v2(Handle);
+CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr, CUdeviceptr, size_t, Handle);
+CUresult cuMemPoolGetAttribute(Handle, int, void *);
+CUresult cuDeviceGetDefaultMemPool(Handle *, CUdevice);
+CUresult cuFuncGetParamInfo(Handle, size_t, size_t *, size_t *);
+CUresult cuGraphAddEmptyNode(Handle *, Handle, const Handle *, size_t);
+CUresult cuGraphAddEventWaitNode(Handle *, Handle, const Handle *, size_t, Handle);
+CUresult cuGraphAddDependencies(Handle, const Handle *, const Handle *, size_t);
+CUresult cuGraphMemFreeNodeGetParams(Handle, CUdeviceptr *);
+typedef struct { int result; Handle node, from; } UpdateResult;
+CUresult cuGraphExecUpdate_v2(Handle, Handle, UpdateResult *);
+CUresult cuUserObjectCreate(Handle *, void *, void (*)(void *), unsigned, unsigned);
+CUresult cuUserObjectRelease(Handle, unsigned);
+CUresult cuGraphRetainUserObject(Handle, Handle, unsigned, unsigned);
+CUresult cuGraphReleaseUserObject(Handle, Handle, unsigned);
+
+typedef struct { int id, padding; unsigned value[16]; } LaunchAttribute;
+typedef struct { unsigned grid[3], block[3], shared; Handle stream; LaunchAttribute *attributes; unsigned count; } LaunchConfig;
+CUresult cuLaunchKernelEx(const LaunchConfig *, Handle, void **, void **);
+
 #define CHECK(call)                                                                 \
     do {                                                                            \
         CUresult result_ = (call);                                                  \
