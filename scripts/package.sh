@@ -40,20 +40,19 @@ cargo_home=${CARGO_HOME:-$HOME/.cargo}
 export RUSTFLAGS="--remap-path-prefix=$root=/r3 --remap-path-prefix=$cargo_home=/cargo"
 export CFLAGS="-ffile-prefix-map=$root=/r3 -ffile-prefix-map=$cargo_home=/cargo"
 
-# Apart, so that no feature that the programs want of a shared crate enters the preloaded library.
+# The preloaded library apart, so that no feature that the others want of a shared crate enters it.
 # built [OPTION…]: builds for old glibc.
 built() { cargo zigbuild --release --locked --target "$target.$glibc" "$@"; }
-for package in r3-intercept r3-replay r3-softcuda; do
-    step "building $package for glibc $glibc"
-    built --package "$package"
-done
+step "building libr3.so for glibc $glibc"
+built --package r3-intercept
+step "building r3-replay and the software driver for glibc $glibc"
+built --package r3-replay --package r3-softcuda
 
 if [ $want_tests = yes ]; then
     step "building the programs of scripts/gpu/ptx.sh"
-    built --package r3-differential --bin r3-ptx-differential
-    built --package r3-emu --example kernels
     # The name of a benchmark's file is cargo's to choose.
-    parse=$(built --package r3-ptx --bench parse --message-format json | python3 -c 'import json, sys
+    parse=$(built --package r3-differential --package r3-emu --package r3-ptx --bin r3-ptx-differential --example kernels \
+        --bench parse --message-format json | python3 -c 'import json, sys
 for message in map(json.loads, sys.stdin):
     if message["reason"] == "compiler-artifact" and message["target"]["name"] == "parse" and message["executable"]:
         print(message["executable"])')
