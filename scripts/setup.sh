@@ -36,9 +36,11 @@ done
 missing=()
 have cc || missing+=(build-essential)
 have readelf || missing+=(binutils)
-have git || missing+=(git)
-have python3 || missing+=(python3)
-python3 -m pip --version >/dev/null 2>&1 || missing+=(python3-pip)
+if [ "$want_test$want_package$want_numba$want_cuda" != nononono ]; then
+    have git || missing+=(git)
+    have python3 || missing+=(python3)
+    python3 -m pip --version >/dev/null 2>&1 || missing+=(python3-pip)
+fi
 [ $want_package = no ] || have xz || missing+=(xz-utils)
 if [ ${#missing[@]} -gt 0 ]; then
     have apt-get || die "missing: ${missing[*]} (Debian's names). Install them with this system's package manager."
