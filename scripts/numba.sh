@@ -14,8 +14,11 @@ profile=${1:-quick}
 "$root/scripts/setup.sh" --build --numba
 python=$tools/numba/bin/python
 
-step "building the software driver, libr3.so and r3-replay"
-cargo build --locked --profile "$profile" --package r3-softcuda --package r3-intercept --package r3-replay
+# TESTS_PREBUILT=1 uses what is there, as the tests do.
+if [ -z "${TESTS_PREBUILT:-}" ]; then
+    step "building the software driver, libr3.so and r3-replay"
+    cargo build --locked --profile "$profile" --package r3-softcuda --package r3-intercept --package r3-replay
+fi
 [ "$profile" != dev ] || profile=debug
 bin=${CARGO_TARGET_DIR:-$root/target}/$profile
 

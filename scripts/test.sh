@@ -11,10 +11,11 @@ cd "$root"
 
 "$root/scripts/setup.sh"
 
-# nextest [FILTER…]: the end-to-end tests use the programs as they are built, so these come first.
+# nextest [FILTER…]: the end-to-end tests use the programs as they are built, so these come first, with the
+# features that the tests ask of shared crates: otherwise they would be built a second time.
 nextest() {
     step "tests"
-    cargo build --locked --workspace
+    cargo build --locked --workspace --lib --bins --tests
     TESTS_PREBUILT=1 cargo nextest run --locked --workspace "$@"
 }
 if [ $# -gt 0 ]; then
@@ -56,7 +57,7 @@ nextest
 # An unmodified third-party program: with the programs as they were built for the tests.
 step "numba-cuda"
 if scripts/setup.sh --build --numba; then
-    scripts/numba.sh dev
+    TESTS_PREBUILT=1 scripts/numba.sh dev
 else
     say "skipped: numba-cuda is not there, see above"
 fi
