@@ -37,10 +37,10 @@ pub struct Shape {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Descriptor {
-    width: u64,
-    height: u64,
-    format: u32,
-    channels: u32,
+    pub width: u64,
+    pub height: u64,
+    pub format: u32,
+    pub channels: u32,
 }
 
 /// `CUDA_ARRAY3D_DESCRIPTOR`

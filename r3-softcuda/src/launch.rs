@@ -292,17 +292,17 @@ pub struct Config {
     pub block: [u32; 3],
     pub shared: u32,
     pub stream: Handle,
-    attributes: *const Attribute,
-    count: u32,
+    pub attributes: *const Attribute,
+    pub count: u32,
 }
 
 /// `CUlaunchAttribute`
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Attribute {
-    id: u32,
-    padding: u32,
-    value: [u32; 16],
+    pub id: u32,
+    pub padding: u32,
+    pub value: [u32; 16],
 }
 
 impl Config {
@@ -350,12 +350,12 @@ impl Config {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct DeviceLaunch {
-    function: Handle,
-    grid: [u32; 3],
-    block: [u32; 3],
-    shared: u32,
-    stream: Handle,
-    params: *const u64,
+    pub function: Handle,
+    pub grid: [u32; 3],
+    pub block: [u32; 3],
+    pub shared: u32,
+    pub stream: Handle,
+    pub params: *const u64,
 }
 
 fn legacy(call: &Call, function: Handle, width: i32, height: i32, on: Handle) -> Res {

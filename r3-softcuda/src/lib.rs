@@ -23,6 +23,7 @@
 
 #[cfg(test)]
 mod abi;
+mod advice;
 mod api;
 mod array;
 mod capture;

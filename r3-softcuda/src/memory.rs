@@ -6,7 +6,7 @@ use crate::context;
 use crate::device;
 use crate::error::{CuError, Res};
 use crate::graph;
-use crate::handle::{self, Handle};
+use crate::handle;
 use crate::pool;
 use crate::space::{self, Allocation, Bytes, Kind, Request};
 use crate::stream;
@@ -162,44 +162,6 @@ api! {
         address.set(new(Kind::Managed, len, flags)?)
     }
 
-    fn cuMemAdvise(address: u64, len: usize, _advice: u32, _device: i32) {
-        advise(address, len)
-    }
-
-    fn cuMemAdvise_v2(address: u64, len: usize, _advice: u32, _location: u64) {
-        advise(address, len)
-    }
-
-    fn cuMemPrefetchAsync/cuMemPrefetchAsync_ptsz(address: u64, len: usize, _device: i32, stream: Handle) |call| {
-        stream::resolve(stream, call.per_thread)?;
-        advise(address, len)
-    }
-
-    fn cuMemPrefetchAsync_v2/cuMemPrefetchAsync_v2_ptsz(address: u64, len: usize, _location: u64, _flags: u32, stream: Handle) |call| {
-        stream::resolve(stream, call.per_thread)?;
-        advise(address, len)
-    }
-
-    fn cuMemPrefetchBatchAsync/cuMemPrefetchBatchAsync_ptsz(addresses: In<u64>, lens: In<usize>, count: usize, _locations: In<u64>, _indices: In<usize>, _location_count: usize, _flags: u64, stream: Handle) |call| {
-        stream::resolve(stream, call.per_thread)?;
-        let (addresses, lens) = (addresses.list(count)?, lens.list(count)?);
-        addresses.into_iter().zip(lens).try_for_each(|(address, len)| advise(address, len))
-    }
-
-    fn cuMemRangeGetAttribute(data: Out<u8>, size: usize, attribute: u32, address: u64, len: usize) {
-        advise(address, len)?;
-        range_attribute(data, size, attribute)
-    }
-
-    fn cuMemRangeGetAttributes(data: In<u64>, sizes: In<usize>, attributes: In<u32>, count: usize, address: u64, len: usize) {
-        advise(address, len)?;
-        let (data, sizes, attributes) = (data.list(count)?, sizes.list(count)?, attributes.list(count)?);
-        for ((data, size), attribute) in data.into_iter().zip(sizes).zip(attributes) {
-            range_attribute(Out::new(data as *mut u8), size, attribute)?;
-        }
-        Ok(())
-    }
-
     fn cuPointerGetAttribute(data: Out<u8>, attribute: u32, pointer: u64) {
         context::current()?;
         let found = space::find(pointer).ok_or(CuError::INVALID_VALUE)?;
@@ -230,33 +192,6 @@ api! {
         }
         Ok(())
     }
-}
-
-/// Advice needs managed memory; it has no effect here.
-fn advise(address: u64, len: usize) -> Res {
-    context::current()?;
-    let found = space::find(address)
-        .filter(|found| found.kind == Kind::Managed)
-        .ok_or(CuError::INVALID_VALUE)?;
-    if address + len as u64 > found.end() {
-        Err(CuError::INVALID_VALUE)
-    } else {
-        Ok(())
-    }
-}
-
-/// Read-mostly, preferred location, accessed by, last prefetch: nothing is ever set.
-fn range_attribute(data: Out<u8>, size: usize, attribute: u32) -> Res {
-    const NOWHERE: [u8; 4] = (-2i32).to_le_bytes();
-    let value: Vec<u8> = match attribute {
-        1 if size == 4 => vec![0; 4],
-        2 | 4 if size == 4 => NOWHERE.to_vec(),
-        3 if size.is_multiple_of(4) => NOWHERE.repeat(size / 4),
-        5 | 7 if size == 4 => vec![0; 4],
-        6 | 8 if size == 4 => NOWHERE.to_vec(),
-        _ => return Err(CuError::INVALID_VALUE),
-    };
-    data.fill(&value)
 }
 
 /// A value of a pointer's attribute, with its size.

@@ -34,13 +34,13 @@ pub struct Pool {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Properties {
-    kind: u32,
-    handle_types: u32,
-    location: Location,
-    security: u64,
-    max: u64,
-    usage: u16,
-    reserved: [u8; 54],
+    pub kind: u32,
+    pub handle_types: u32,
+    pub location: Location,
+    pub security: u64,
+    pub max: u64,
+    pub usage: u16,
+    pub reserved: [u8; 54],
 }
 
 impl Properties {

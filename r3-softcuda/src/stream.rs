@@ -374,14 +374,14 @@ fn put_mem_ops(stream: Handle, call: &crate::api::Call, operations: Vec<MemOp>) 
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct BatchMemOp {
-    operation: u32,
-    flags_of_barrier: u32,
-    address: u64,
-    value: u64,
-    flags: u32,
-    padding: u32,
-    alias: u64,
-    rest: u64,
+    pub operation: u32,
+    pub flags_of_barrier: u32,
+    pub address: u64,
+    pub value: u64,
+    pub flags: u32,
+    pub padding: u32,
+    pub alias: u64,
+    pub rest: u64,
 }
 
 impl BatchMemOp {

@@ -17,16 +17,16 @@ use crate::process::lock;
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Resource {
-    kind: u32,
-    padding: u32,
-    value: ResourceValue,
-    flags: u64,
+    pub kind: u32,
+    pub padding: u32,
+    pub value: ResourceValue,
+    pub flags: u64,
 }
 
 /// The member for linear and pitched memory; arrays have their handle in the place of the address.
 #[repr(C)]
 #[derive(Clone, Copy)]
-struct ResourceValue {
+pub struct ResourceValue {
     address: u64,
     format: u32,
     channels: u32,
@@ -41,30 +41,30 @@ struct ResourceValue {
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct Description {
-    address: [u32; 3],
-    filter: u32,
-    flags: u32,
-    anisotropy: u32,
-    mip_filter: u32,
-    mip_bias: f32,
-    mip_clamp: [f32; 2],
-    border: [f32; 4],
-    reserved: [u32; 12],
+    pub address: [u32; 3],
+    pub filter: u32,
+    pub flags: u32,
+    pub anisotropy: u32,
+    pub mip_filter: u32,
+    pub mip_bias: f32,
+    pub mip_clamp: [f32; 2],
+    pub border: [f32; 4],
+    pub reserved: [u32; 12],
 }
 
 /// `CUDA_RESOURCE_VIEW_DESC`
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct View {
-    format: u32,
-    width: u64,
-    height: u64,
-    depth: u64,
-    first_level: u32,
-    last_level: u32,
-    first_layer: u32,
-    last_layer: u32,
-    reserved: [u32; 16],
+    pub format: u32,
+    pub width: u64,
+    pub height: u64,
+    pub depth: u64,
+    pub first_level: u32,
+    pub last_level: u32,
+    pub first_layer: u32,
+    pub last_layer: u32,
+    pub reserved: [u32; 16],
 }
 
 const ARRAY: u32 = 0;

@@ -42,11 +42,11 @@ pub struct Access {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Properties {
-    kind: u32,
-    handle_types: u32,
-    location: Location,
-    metadata: u64,
-    flags: [u8; 8],
+    pub kind: u32,
+    pub handle_types: u32,
+    pub location: Location,
+    pub metadata: u64,
+    pub flags: [u8; 8],
 }
 
 /// Physical memory. It lives while a handle or a mapping of it does.

@@ -65,19 +65,19 @@ fn update(exec: Handle, graph: Handle, result: Out<u32>) -> Res {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct UpdateResult {
-    result: u32,
-    node: Handle,
-    from: Handle,
+    pub result: u32,
+    pub node: Handle,
+    pub from: Handle,
 }
 
 /// `CUDA_GRAPH_INSTANTIATE_PARAMS`
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct InstantiateParams {
-    flags: u64,
-    stream: Handle,
-    error_node: Handle,
-    result: u32,
+    pub flags: u64,
+    pub stream: Handle,
+    pub error_node: Handle,
+    pub result: u32,
 }
 
 api! {

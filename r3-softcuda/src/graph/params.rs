@@ -179,21 +179,21 @@ pub fn copy_node(copy: Memcpy3d) -> Res<NodeWork> {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct CopyParams {
-    flags: u32,
-    reserved: u32,
-    context: Handle,
-    copy: Memcpy3d,
+    pub flags: u32,
+    pub reserved: u32,
+    pub context: Handle,
+    pub copy: Memcpy3d,
 }
 
 /// `CUDA_MEM_ALLOC_NODE_PARAMS`
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct AllocParams {
-    pool: pool::Properties,
-    access: u64,
-    access_count: u64,
-    len: u64,
-    address: u64,
+    pub pool: pool::Properties,
+    pub access: u64,
+    pub access_count: u64,
+    pub len: u64,
+    pub address: u64,
 }
 
 impl AllocParams {
@@ -222,10 +222,10 @@ impl AllocParams {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct NodeParams {
-    kind: u32,
-    reserved: [u32; 3],
-    value: [u64; 29],
-    end: u64,
+    pub kind: u32,
+    pub reserved: [u32; 3],
+    pub value: [u64; 29],
+    pub end: u64,
 }
 
 impl NodeParams {

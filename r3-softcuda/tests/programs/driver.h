@@ -107,6 +107,9 @@ typedef struct { int kind, id; } Location;
 typedef struct { int kind, handle_types; Location location; void *metadata; unsigned char flags[8]; } AllocationProp;
 typedef struct { Location location; int flags; } AccessDesc;
 CUresult cuMemCreate(unsigned long long *, size_t, const AllocationProp *, unsigned long long);
+CUresult cuMemAdvise_v2(CUdeviceptr, size_t, int, Location);
+CUresult cuMemPrefetchAsync_v2(CUdeviceptr, size_t, Location, unsigned, Handle);
+CUresult cuMemRangeGetAttribute(void *, size_t, int, CUdeviceptr, size_t);
 CUresult cuMemSetAccess(CUdeviceptr, size_t, const AccessDesc *, size_t);
 
 typedef struct {

@@ -78,6 +78,32 @@ static void mappings(void) {
     CHECK(cuMemAddressFree(address, 2 * size));
 }
 
+/* Advice is kept. */
+static void advice(void) {
+    CUdeviceptr memory;
+    int value, devices[2];
+    Location device = {1, 0}, host = {2, 0};
+    CHECK(cuMemAllocManaged(&memory, 4096, 1));
+    CHECK(cuMemRangeGetAttribute(&value, 4, 2, memory, 4096));
+    REQUIRE(value == -2);
+    CHECK(cuMemAdvise_v2(memory, 4096, 1, device));
+    CHECK(cuMemAdvise_v2(memory, 4096, 3, host));
+    CHECK(cuMemAdvise_v2(memory, 4096, 5, device));
+    CHECK(cuMemPrefetchAsync_v2(memory, 4096, device, 0, NULL));
+    CHECK(cuMemRangeGetAttribute(&value, 4, 1, memory, 4096));
+    REQUIRE(value == 1);
+    CHECK(cuMemRangeGetAttribute(&value, 4, 2, memory, 4096));
+    REQUIRE(value == -1);
+    CHECK(cuMemRangeGetAttribute(devices, 8, 3, memory, 4096));
+    REQUIRE(devices[0] == 0 && devices[1] == -2);
+    CHECK(cuMemRangeGetAttribute(&value, 4, 4, memory, 4096));
+    REQUIRE(value == 0);
+    EXPECT(cuMemAdvise_v2(memory, 4097, 1, device), 1);
+    EXPECT(cuMemAdvise_v2(memory, 4096, 3, (Location){1, 9}), 101);
+    CHECK(cuMemFree_v2(memory));
+    EXPECT(cuMemAdvise_v2(memory, 4096, 1, device), 1);
+}
+
 static void copies(void) {
     CUdeviceptr memory;
     unsigned char bytes[64], back[64];
@@ -145,6 +171,7 @@ int main(void) {
     module = load_kernels();
     families();
     mappings();
+    advice();
     copies();
     textures();
     return 0;
