@@ -27,17 +27,24 @@ const ERRORS_TOLD: usize = 3;
 
 impl Module {
     /// Loads the PTX of an image that a GPU of architecture `sm` would compile. Variables go where `globals` says
-    /// that they were, when nothing else is there.
+    /// that they were, when nothing else is there. The device has `total` bytes of memory.
     pub fn load(
         image: &[u8],
         sm: u32,
-        memory: &Memory,
+        (memory, total): (&Memory, u64),
         addresses: &mut Addresses,
         globals: &[(&str, AddressRange)],
     ) -> Result<Self, DeviceError> {
         let typed = read(&text(&Image::parse(image), sm)?)?;
         let mut variables = Vec::new();
         let program = Program::load(&[&typed], memory, &mut |wanted| {
+            let left = total.saturating_sub(addresses.mapped());
+            if wanted.size > left {
+                let size = wanted.size;
+                return Err(format!(
+                    "it has {size} bytes, {left} are left on this device"
+                ));
+            }
             let range = place(wanted, memory, addresses, globals)?;
             variables.push(range);
             Ok(range.start())
@@ -52,6 +59,7 @@ impl Module {
             Err(error) => {
                 for range in variables {
                     addresses.release(range)?;
+                    addresses.count(-(range.len() as i64));
                     // The error of the load is the one to tell.
                     let _ = memory.unmap(range.start(), range.len());
                 }

@@ -373,7 +373,7 @@ impl Device for CpuDevice {
         let module = Module::load(
             image,
             self.info.architecture(),
-            &self.memory,
+            (&self.memory, self.info.total_memory),
             &mut self.addresses,
             globals,
         )?;

@@ -463,3 +463,85 @@ fn too_much_shared_memory_is_refused_before_the_launch() {
     assert_outcome(&report, Outcome::CannotRun);
     assert!(report.error.unwrap().contains("307200 bytes"));
 }
+
+#[test]
+fn each_fault_says_what_went_wrong_and_where() {
+    let functions = ".extern .func missing();\n\
+        .extern .func __assertfail(.param .b64 m, .param .b64 f, .param .b32 l, .param .b64 n, .param .b64 s);\n\
+        .global .align 1 .b8 text[6] = {105, 32, 60, 32, 110, 0};\n\
+        .global .align 1 .b8 file[5] = {97, 46, 99, 117, 0};\n\
+        .func deeper() { .local .b8 room[512]; .reg .b32 %v; st.local.u32 [room], %v; call deeper; ret; }";
+    let cases = [
+        (
+            "misaligned",
+            "add.u64 %rd1, %rd0, 2;\nld.global.u32 %r1, [%rd1];",
+        ),
+        ("null", "mov.u64 %rd1, 0;\nst.global.u32 [%rd1+8], %r1;"),
+        (
+            "freed",
+            "add.u64 %rd1, %rd0, 0x200000;\nld.global.v2.u32 {%r1, %r2}, [%rd1];",
+        ),
+        (
+            "shared",
+            ".shared .b8 s[16];\nmad.lo.u32 %r1, %r8, 4, 0;\nld.shared.u32 %r2, [%r1];",
+        ),
+        ("stack", "call deeper;"),
+        ("trap", "setp.eq.u32 %p1, %r0, 33;\n@%p1 trap;"),
+        (
+            "assert",
+            "setp.ne.u32 %p1, %r0, 40;\n@%p1 bra FINE;\n{\n\
+             .param .b64 m; .param .b64 f; .param .b32 l; .param .b64 n; .param .b64 s;\n\
+             cvta.global.u64 %rd1, text;\nst.param.b64 [m], %rd1;\ncvta.global.u64 %rd1, file;\nst.param.b64 [f], %rd1;\n\
+             st.param.b32 [l], 12;\nst.param.b64 [n], %rd1;\nst.param.b64 [s], 1;\n\
+             call __assertfail, (m, f, l, n, s);\n}\nFINE:",
+        ),
+        ("unsupported", "tcgen05.fence::before_thread_sync;"),
+        ("missing function", "call missing;"),
+        (
+            "barrier",
+            "setp.lt.u32 %p1, %r8, 8;\n@%p1 bar.sync 1, 64;\n@!%p1 bar.sync 2;",
+        ),
+        (
+            "mbarrier",
+            ".shared .align 8 .b64 bar;\nmbarrier.init.shared.b64 [bar], 99;\n\
+             W: mbarrier.try_wait.parity.shared.b64 %p1, [bar], 0;\n@!%p1 bra W;",
+        ),
+    ];
+    let text: Vec<String> = cases
+        .iter()
+        .map(|(name, body)| {
+            let code = module(functions, body).replace(".version 8.0", ".version 8.6");
+            let code = code.replace(
+                "sm_90",
+                if *name == "unsupported" {
+                    "sm_100a"
+                } else {
+                    "sm_90"
+                },
+            );
+            let mut run = Run::default();
+            run.device.compute_capability = if *name == "unsupported" {
+                (10, 0)
+            } else {
+                (9, 0)
+            };
+            let report = run.verify(&one(&code, words([0; 64]), words([1; 64]), threads(2, 32)));
+            format!(
+                "{name}: {}",
+                report[0].error.as_deref().unwrap_or("no error")
+            )
+        })
+        .collect();
+    insta::assert_snapshot!(text.join("\n"));
+}
+
+#[test]
+fn a_variable_bigger_than_the_host_is_refused() {
+    let mut device = CpuDevice::new(CpuOptions::default(), Box::new(|_| {}));
+    let code = module(".global .b8 x[4611686018427387904];", "mov.u64 %rd1, x;");
+    let error = crate::device::Device::load(&mut device, code.as_bytes(), &[], &[]).unwrap_err();
+    assert!(
+        error.to_string().contains("are left on this device"),
+        "{error}"
+    );
+}
