@@ -1,5 +1,8 @@
 //! Text and launches that somebody made to do harm: each ends with an error or a fault, soon, and nothing else happens.
 
+// A fault is large, and rare.
+#![allow(clippy::result_large_err)]
+
 mod common;
 
 use common::{BUFFER, Device, per_thread};

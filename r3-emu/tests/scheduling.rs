@@ -176,7 +176,7 @@ fn deadlock(text: &str, grid: u32, block: u32, cluster: u32) -> String {
         params: &BUFFER.to_le_bytes(),
         blocks: None,
     };
-    let fault = device.run("k", &config).unwrap_err();
+    let fault = device.run("k", &config).expect_err("a deadlock");
     assert!(matches!(fault.kind, FaultKind::Deadlock(_)), "{fault}");
     fault.to_string()
 }
