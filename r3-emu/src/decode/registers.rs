@@ -130,3 +130,23 @@ impl Registers {
         self.end.next_multiple_of(64).max(LEAST)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A text of 100 MB can name so many.
+    #[test]
+    fn more_registers_than_a_frame_can_have_are_noticed() {
+        let register = Register {
+            name: "".into(),
+            ty: ScalarType::B128,
+        };
+        let mut registers = Registers::new(&vec![register; (MOST / 512) as usize + 2], 256);
+        assert!(registers.full());
+        assert!(registers.bytes() < 2 * MOST);
+        registers.temporary(16);
+        registers.temporary_predicate();
+        assert!(registers.bytes() < 2 * MOST);
+    }
+}

@@ -261,7 +261,9 @@ pub(crate) fn spots_at<const KIND: Kind>(
     }
     match at {
         GLOBAL => warp.counts.global_sectors += sectors(all, mask, size),
-        SHARED => warp.counts.bank_conflicts += conflicts(all, mask, size),
+        SHARED if !one_round(all, mask, size) => {
+            warp.counts.bank_conflicts += conflicts(all, mask, size);
+        }
         _ => {}
     }
     let mut hosts = [std::ptr::null_mut(); LANES];
@@ -486,6 +488,20 @@ pub(crate) fn sectors(all: &[u64; LANES], mask: u32, size: u64) -> u64 {
         n = 1 + seen.windows(2).filter(|w| w[0] != w[1]).count();
     }
     n as u64 * each
+}
+
+/// Whether lanes of words or less want no two words of one bank: all are within one round of the banks. The frequent case.
+#[inline(always)]
+fn one_round(all: &[u64; LANES], mask: u32, size: u64) -> bool {
+    let first = (all[mask.trailing_zeros() as usize % LANES] >> 2) as u32;
+    let (mut low, mut high) = (first, first);
+    for (i, a) in all.iter().enumerate() {
+        let on = (mask >> i & 1).wrapping_neg();
+        let word = ((a >> 2) as u32 & on) | (first & !on);
+        low = low.min(word);
+        high = high.max(word);
+    }
+    size <= 4 && high - low < 32
 }
 
 /// Extra passes because lanes want different words of the same bank of shared memory. Wide accesses go by half and quarter

@@ -48,7 +48,7 @@ pub(super) fn run(
     let all = launch.grid.iter().map(|&n| u64::from(n)).product::<u64>();
     let units = match blocks {
         Some(range) if per_unit == 1 => range.start.min(all)..range.end.min(all),
-        Some(range) => clusters(launch, range),
+        Some(range) => clusters(launch.grid, launch.cluster, range),
         None => 0..all / per_unit,
     };
     let shared = Shared {
@@ -103,14 +103,14 @@ pub(super) fn run(
 }
 
 /// The clusters in which blocks of a range lie, as far as clusters are numbered along the range.
-fn clusters(launch: &Launch, range: Range<u64>) -> Range<u64> {
-    let [gx, gy, _] = launch.grid.map(u64::from);
-    let [cx, cy, cz] = launch.cluster.map(u64::from);
+fn clusters(grid: [u32; 3], cluster: [u32; 3], range: Range<u64>) -> Range<u64> {
+    let [gx, gy, gz] = grid.map(u64::from);
+    let [cx, cy, cz] = cluster.map(u64::from);
     let of = |block: u64| {
         let at = [block % gx / cx, block / gx % gy / cy, block / gx / gy / cz];
         at[0] + gx / cx * (at[1] + gy / cy * at[2])
     };
-    let all = launch.grid.iter().map(|&n| u64::from(n)).product::<u64>();
+    let all = gx * gy * gz;
     let range = range.start.min(all)..range.end.min(all);
     if range.is_empty() {
         return 0..0;
@@ -265,5 +265,32 @@ impl Shared<'_> {
             *kept = Some((number, fault));
             self.faulted.store(number, Ordering::Release);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::clusters;
+
+    #[test]
+    fn the_clusters_of_a_range_are_those_of_its_blocks() {
+        let (grid, cluster) = ([6u32, 4, 4], [2u32, 2, 2]);
+        let of = |block: u32| {
+            let (x, y, z) = (block % 6, block / 6 % 4, block / 24);
+            u64::from(x / 2 + 3 * (y / 2 + 2 * (z / 2)))
+        };
+        for start in 0..96 {
+            for end in start + 1..=96 {
+                let all: Vec<u64> = (start..end).map(of).collect();
+                let want = *all.iter().min().unwrap()..all.iter().max().unwrap() + 1;
+                let got = clusters(grid, cluster, start.into()..end.into());
+                assert_eq!(got, want, "{start}..{end}");
+            }
+        }
+        assert_eq!(clusters(grid, cluster, 90..u64::MAX), 9..12);
+        assert!(clusters(grid, cluster, 96..200).is_empty());
+        let huge = [2147483646, 65534, 65534];
+        let all = huge.iter().map(|&n| u64::from(n)).product::<u64>();
+        assert_eq!(clusters(huge, [2, 1, 1], 0..u64::MAX), 0..all / 2);
     }
 }
