@@ -120,8 +120,7 @@ impl Operation {
             Self::Min => a.min(b),
             Self::Max => a.max(b),
             Self::Average => (a + b + i64::from(a + b >= 0)) >> 1,
-            // 34 bits, as ptxas computes it.
-            Self::ShiftLeft { clamp } => a << count(clamp) << 30 >> 30,
+            Self::ShiftLeft { clamp } => a << count(clamp),
             Self::ShiftRight { clamp } => a >> count(clamp),
             Self::Set(relation) => i64::from(match relation {
                 Relation::Eq => a == b,
@@ -174,6 +173,8 @@ impl Scalar {
     pub fn run(self, a: u32, b: u32, c: u32) -> u32 {
         let (a, b) = (self.a.0.extract(a, self.a.1), self.b.0.extract(b, self.b.1));
         let value = self.operation.apply(a, b);
+        // What is clamped is 34 bits, as ptxas computes it.
+        let value = if self.sat { value << 30 >> 30 } else { value };
         let part = match self.second {
             Second::Merge(part) => part,
             _ => Part::Word,

@@ -1,5 +1,7 @@
 //! How far an approximate result may be off: the ISA's bounds, from [`r3_emu::accuracy`].
 
+use std::fmt;
+
 use r3_emu::accuracy::{Accuracy, Bound, Precision, bound};
 use r3_ptx::isa::{Mnemonic, ScalarType};
 
@@ -8,12 +10,46 @@ use crate::case::Element;
 /// What is to be said of two results that have different bits.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Judgement {
-    /// Within the bound; so many units in the last place apart.
-    Within(f64),
+    /// Within the bound.
+    Within(Error),
     /// Where no bound holds.
     Unchecked,
     /// Further apart.
     Beyond(String),
+}
+
+/// How far two results are apart.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Error {
+    /// As part of what is allowed: the bound, and half a unit for each rounding.
+    pub of_allowed: f64,
+    /// In the unit of the bound.
+    pub amount: f64,
+    /// The unit.
+    pub unit: Unit,
+}
+
+/// What a bound is stated in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Unit {
+    /// Units in the last place of the format.
+    #[default]
+    Ulp,
+    /// The magnitude of the result.
+    Relative,
+    /// 1.
+    Absolute,
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.unit {
+            _ if self.amount == 0.0 => f.write_str("0"),
+            Unit::Ulp => write!(f, "{:.2} ULP", self.amount),
+            Unit::Relative => write!(f, "2^{:.1} relative", self.amount.log2()),
+            Unit::Absolute => write!(f, "2^{:.1} absolute", self.amount.log2()),
+        }
+    }
 }
 
 /// Whether results of an instruction are the same bits everywhere. What cannot be parsed is a body of several, all exact.
@@ -42,17 +78,35 @@ pub fn judge(
     if ours.is_nan() && theirs.is_nan() {
         return Judgement::Unchecked;
     }
-    let units = (ours - theirs).abs() / precision.unit(ours);
+    // Where the argument is not known, it may be where the bound of `lg2` is absolute.
+    let argument = if sources.is_empty() && !accuracy.allows(argument, ours, theirs, precision) {
+        1.0
+    } else {
+        argument
+    };
+    let difference = (ours - theirs).abs();
+    let absolute = match accuracy.bound {
+        Bound::Absolute(_) | Bound::Steps(_) => true,
+        Bound::Split { from, to, .. } => (from..=to).contains(&argument),
+        _ => false,
+    };
+    let (amount, unit) = match accuracy.bound {
+        _ if absolute => (difference, Unit::Absolute),
+        Bound::Ulp(_) => (difference / precision.unit(ours), Unit::Ulp),
+        _ => (difference / ours.abs(), Unit::Relative),
+    };
+    let error = Error {
+        of_allowed: accuracy.distance(argument, ours, theirs, precision),
+        amount,
+        unit,
+    };
     let inside = accuracy
         .domain
         .is_none_or(|(low, high)| (low..=high).contains(&argument.abs()));
-    // Where the argument is not known, it may be where the bound of `lg2` is absolute.
-    let allowed = accuracy.allows(argument, ours, theirs, precision)
-        || (sources.is_empty() && accuracy.allows(1.0, ours, theirs, precision));
-    if !allowed {
-        Judgement::Beyond(format!("{units:.2} ULP apart, {:?}", accuracy.bound))
-    } else if inside && units.is_finite() {
-        Judgement::Within(units)
+    if !accuracy.allows(argument, ours, theirs, precision) {
+        Judgement::Beyond(format!("{error} apart, {:?} allowed", accuracy.bound))
+    } else if inside && error.of_allowed.is_finite() && amount.is_finite() {
+        Judgement::Within(error)
     } else {
         Judgement::Unchecked
     }

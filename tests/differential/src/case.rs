@@ -73,6 +73,13 @@ impl Result {
         ))
     }
 
+    /// Offsets of the words that are approximate, where single words are.
+    pub fn approximate_words(&self, len: usize) -> impl Iterator<Item = usize> {
+        (0..len)
+            .step_by(4)
+            .filter(|&at| self.mixed.is_some() && self.approximation(at).is_some())
+    }
+
     /// Whether any element is approximate.
     pub fn is_approximate(&self) -> bool {
         self.approximate.is_some()

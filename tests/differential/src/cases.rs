@@ -3,6 +3,9 @@
 use crate::case::Case;
 use crate::{forms, hand, kernel, matrix, random};
 
+/// Random programs in the record that belongs to the repository.
+pub const RECORDED_PROGRAMS: u64 = 500;
+
 /// Every case, with so many random programs, whose name contains one of `filters`; all, when there are none.
 pub fn all(filters: &[String], programs: u64) -> Vec<Case> {
     let exact = |mnemonic: &str| crate::bounds::is_exact(mnemonic);

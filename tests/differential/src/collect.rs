@@ -25,7 +25,7 @@ pub fn entry(device: &mut dyn Device, case: &Case, whole: bool) -> Entry {
             let recorded = results
                 .iter()
                 .zip(described)
-                .map(|(bytes, result)| Recorded::new(bytes, whole || result.is_approximate()))
+                .map(|(bytes, result)| Recorded::new(result, bytes, whole))
                 .collect();
             (recorded, None)
         }

@@ -1,9 +1,14 @@
 //! Whether results agree: exact ones bit for bit, approximate ones within the bound of their instruction.
 
+use std::collections::HashMap;
+
+use r3_replay::device::Device;
+
 use crate::bounds;
 use crate::case::{Case, Element, Result};
+use crate::device::run;
 use crate::known;
-use crate::record::{Entry, Recorded, hash};
+use crate::record::{Entry, identity};
 
 /// What comparing a case gave.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -12,12 +17,45 @@ pub struct Verdict {
     pub elements: usize,
     /// Elements with other bits.
     pub different: usize,
-    /// Largest error of an approximate result in units in the last place, where its bound holds.
-    pub worst_ulp: f64,
+    /// Largest error of an approximate result, where its bound holds.
+    pub worst: bounds::Error,
     /// What is wrong, with the first place.
     pub failure: Option<String>,
     /// The difference is a defect of the other side.
     pub known: Option<&'static str>,
+}
+
+/// Runs each case on a device and compares with its entry. A case without one fails.
+pub fn all<'a>(
+    device: &mut dyn Device,
+    cases: &'a [Case],
+    entries: &[Entry],
+) -> Vec<(&'a Case, Verdict)> {
+    let entries: HashMap<&str, &Entry> = entries
+        .iter()
+        .map(|entry| (entry.name.as_str(), entry))
+        .collect();
+    cases
+        .iter()
+        .map(|case| {
+            let verdict = match entries.get(case.name.as_str()) {
+                Some(entry) if entry.case == identity(case) => {
+                    let results = run(device, case).map_err(|error| error.to_string());
+                    compare(case, &results, entry)
+                }
+                Some(_) => failed("the record is of another case of this name: record again"),
+                None => failed("not in the record: record again"),
+            };
+            (case, verdict)
+        })
+        .collect()
+}
+
+fn failed(why: &str) -> Verdict {
+    Verdict {
+        failure: Some(why.into()),
+        ..Verdict::default()
+    }
 }
 
 /// Compares what a device gave with what was recorded of another.
@@ -61,29 +99,24 @@ fn differences(
         .buffers
         .iter()
         .filter_map(|buffer| buffer.result.as_ref());
+    if results.len() != described.clone().count() || recorded.results.len() != results.len() {
+        verdict.failure = Some("not as many results as the case has".into());
+        return verdict;
+    }
     for (index, ((bytes, result), recorded)) in results
         .iter()
         .zip(described)
         .zip(&recorded.results)
         .enumerate()
     {
-        match recorded {
-            Recorded::Hash(expected) => {
-                if *expected != hash(bytes) {
-                    verdict.different += 1;
-                    verdict.failure.get_or_insert(format!(
-                        "result {index}: other bytes (only their hash is kept)"
-                    ));
-                }
+        match recorded.complete(result, bytes) {
+            Ok(expected) => buffer(case, index, result, bytes, &expected, &mut verdict),
+            Err(why) => {
+                verdict.different += 1;
+                verdict
+                    .failure
+                    .get_or_insert(format!("result {index}: {why}"));
             }
-            Recorded::Bytes(_) => match recorded.bytes() {
-                Some(expected) if expected.len() == bytes.len() => {
-                    buffer(case, index, result, bytes, &expected, &mut verdict);
-                }
-                _ => {
-                    verdict.failure = Some(format!("result {index}: the record has another length"))
-                }
-            },
         }
     }
     verdict
@@ -120,8 +153,10 @@ fn buffer(
                         .map(|s| s.get(part).copied().unwrap_or(f64::NAN))
                         .collect();
                     match bounds::judge(mnemonic, element, &sources, actual, expected) {
-                        bounds::Judgement::Within(ulp) => {
-                            verdict.worst_ulp = verdict.worst_ulp.max(ulp)
+                        bounds::Judgement::Within(error) => {
+                            if error.of_allowed > verdict.worst.of_allowed {
+                                verdict.worst = error;
+                            }
                         }
                         bounds::Judgement::Unchecked => {}
                         bounds::Judgement::Beyond(why) => wrong = Some(why),

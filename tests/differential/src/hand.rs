@@ -25,7 +25,7 @@ macro_rules! kernels {
     };
 }
 
-const FILES: [(&str, &str); 40] = kernels![
+const FILES: [(&str, &str); 39] = kernels![
     "async_copy",
     "atomic_integer",
     "atomic_single",
@@ -49,7 +49,6 @@ const FILES: [(&str, &str); 40] = kernels![
     "grid_barrier",
     "guarded_set",
     "guarded_testp",
-    "ldmatrix_exited",
     "local_array",
     "lop3_all",
     "mbarrier",

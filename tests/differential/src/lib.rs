@@ -21,4 +21,5 @@ pub mod known;
 pub mod matrix;
 pub mod random;
 pub mod record;
+pub mod report;
 pub mod values;

@@ -1,14 +1,12 @@
 //! `r3-ptx-differential`: records what kernels give on one device, and compares another device with that.
 
-use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand, ValueEnum};
 use r3_differential::case::Case;
-use r3_differential::compare::{Verdict, compare};
-use r3_differential::record::{self, Entry, Head, RecordError};
-use r3_differential::{cases, collect, record::identity};
+use r3_differential::record::{self, Entry, RecordError};
+use r3_differential::{cases, collect, compare, report};
 use r3_replay::device::cpu::{CpuDevice, CpuOptions};
 use r3_replay::device::cuda::CudaDevice;
 use r3_replay::device::{Device, DeviceError};
@@ -57,6 +55,15 @@ enum Command {
         /// One JSON line a family instead of a table.
         #[arg(long)]
         json: bool,
+    },
+    /// Makes a record with hashes of one with all bytes.
+    #[command(hide = true)]
+    Shorten {
+        recorded: PathBuf,
+        #[command(flatten)]
+        selection: Selection,
+        #[arg(long)]
+        out: PathBuf,
     },
     /// Part of `record`: cases from one on, until one fails.
     #[command(hide = true)]
@@ -204,16 +211,25 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
             let (head, entries) = record::read(&recorded)?;
             let mut on = device.open()?;
             let cases = selection.cases();
-            let verdicts = compare_all(on.as_mut(), &cases, &entries);
+            let verdicts = compare::all(on.as_mut(), &cases, &entries);
             let failed = verdicts
                 .iter()
                 .any(|(_, verdict)| verdict.failure.is_some());
-            report(&head, device, &verdicts, json)?;
+            report::print(&head, device.name(), &verdicts, json)?;
             Ok(if failed || verdicts.is_empty() {
                 ExitCode::FAILURE
             } else {
                 ExitCode::SUCCESS
             })
+        }
+        Command::Shorten {
+            recorded,
+            selection,
+            out,
+        } => {
+            let (head, entries) = record::read(&recorded)?;
+            record::write(&out, &head, &record::shorten(&entries, &selection.cases()))?;
+            Ok(ExitCode::SUCCESS)
         }
         Command::Child {
             selection,
@@ -232,113 +248,4 @@ impl Selection {
     fn cases(&self) -> Vec<Case> {
         cases::all(&self.only, self.random)
     }
-}
-
-fn compare_all<'a>(
-    device: &mut dyn Device,
-    cases: &'a [Case],
-    entries: &[Entry],
-) -> Vec<(&'a Case, Verdict)> {
-    let entries: HashMap<&str, &Entry> = entries
-        .iter()
-        .map(|entry| (entry.name.as_str(), entry))
-        .collect();
-    cases
-        .iter()
-        .map(|case| {
-            let verdict = match entries.get(case.name.as_str()) {
-                Some(entry) if entry.case == identity(case) => {
-                    let results = r3_differential::device::run(device, case)
-                        .map_err(|error| error.to_string());
-                    compare(case, &results, entry)
-                }
-                Some(_) => failed("the record is of another case of this name: record again"),
-                None => failed("not in the record: record again"),
-            };
-            (case, verdict)
-        })
-        .collect()
-}
-
-fn failed(why: &str) -> Verdict {
-    Verdict {
-        failure: Some(why.into()),
-        ..Verdict::default()
-    }
-}
-
-#[derive(Default, serde::Serialize)]
-struct Family<'a> {
-    family: &'a str,
-    cases: usize,
-    same_bits: usize,
-    within_bound: usize,
-    known: usize,
-    failed: usize,
-    worst_ulp: f64,
-    worst: String,
-}
-
-fn report(
-    head: &Head,
-    device: On,
-    verdicts: &[(&Case, Verdict)],
-    json: bool,
-) -> std::io::Result<()> {
-    let mut families: BTreeMap<&str, Family<'_>> = BTreeMap::new();
-    for (case, verdict) in verdicts {
-        let family = families.entry(case.family()).or_insert_with(|| Family {
-            family: case.family(),
-            ..Family::default()
-        });
-        family.cases += 1;
-        match (&verdict.failure, verdict.different) {
-            (Some(_), _) => family.failed += 1,
-            _ if verdict.known.is_some() => family.known += 1,
-            (None, 0) => family.same_bits += 1,
-            (None, _) => family.within_bound += 1,
-        }
-        if verdict.worst_ulp > family.worst_ulp {
-            family.worst_ulp = verdict.worst_ulp;
-            case.name.clone_into(&mut family.worst);
-        }
-    }
-    for (case, verdict) in verdicts {
-        if let Some(failure) = &verdict.failure {
-            eprintln!("FAIL {}: {failure}", case.name);
-        }
-        if let Some(why) = verdict.known {
-            eprintln!("known {}: {why}", case.name);
-        }
-    }
-    if json {
-        for family in families.values() {
-            println!("{}", serde_json::to_string(family)?);
-        }
-        return Ok(());
-    }
-    println!(
-        "{} against {} (driver {})",
-        device.name(),
-        head.device,
-        head.driver
-    );
-    println!(
-        "{:14} {:>6} {:>10} {:>13} {:>6} {:>7}  worst ULP",
-        "family", "cases", "same bits", "within bound", "known", "failed"
-    );
-    for family in families.values() {
-        println!(
-            "{:14} {:>6} {:>10} {:>13} {:>6} {:>7}  {:.3} {}",
-            family.family,
-            family.cases,
-            family.same_bits,
-            family.within_bound,
-            family.known,
-            family.failed,
-            family.worst_ulp,
-            family.worst
-        );
-    }
-    Ok(())
 }

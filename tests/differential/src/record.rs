@@ -1,7 +1,7 @@
 //! Results of a device in a file, so that another machine, at another time, can compare with them.
 //!
-//! The file is JSON lines, compressed: the device, then one line a case. Exact results are kept as their hash only
-//! unless all bytes are asked for.
+//! The file is JSON lines, compressed: the device, then one line a case. Of exact results only a hash is kept, unless
+//! all bytes are asked for.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Write};
@@ -10,7 +10,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_128;
 
-use crate::case::Case;
+use crate::case::{Case, Result as Described};
 
 /// First line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -43,6 +43,8 @@ pub enum Recorded {
     Hash(String),
     /// The bytes, in hexadecimal.
     Bytes(String),
+    /// Hash of the bytes with zeros where words are approximate, and those words in hexadecimal.
+    Mixed(String, String),
 }
 
 /// Why a file could not be read or written.
@@ -75,23 +77,102 @@ pub enum RecordError {
 }
 
 impl Recorded {
-    /// Of some bytes.
-    pub fn new(bytes: &[u8], whole: bool) -> Self {
-        if whole {
-            Self::Bytes(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
-        } else {
+    /// Of the bytes of a result, which are kept where they are approximate or `whole` says so.
+    pub fn new(result: &Described, bytes: &[u8], whole: bool) -> Self {
+        if whole || (result.is_approximate() && result.mixed.is_none()) {
+            return Self::Bytes(hexadecimal(bytes));
+        }
+        let mut exact = bytes.to_vec();
+        let mut words = Vec::new();
+        for at in result.approximate_words(bytes.len()) {
+            if let Some(word) = exact.get_mut(at..at + 4) {
+                words.extend_from_slice(word);
+                word.fill(0);
+            }
+        }
+        if words.is_empty() {
             Self::Hash(hash(bytes))
+        } else {
+            Self::Mixed(hash(&exact), hexadecimal(&words))
         }
     }
 
-    /// The bytes, when they are here and well-formed.
-    pub fn bytes(&self) -> Option<Vec<u8>> {
-        let Self::Bytes(text) = self else { return None };
-        text.as_bytes()
-            .chunks(2)
-            .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok())
-            .collect()
+    /// The bytes as the other device gave them. Where only a hash is kept it has to be that of `ours`.
+    ///
+    /// # Errors
+    /// What is wrong: another hash, another length.
+    pub fn complete(&self, result: &Described, ours: &[u8]) -> Result<Vec<u8>, &'static str> {
+        match self {
+            Self::Bytes(text) => bytes(text)
+                .filter(|theirs| theirs.len() == ours.len())
+                .ok_or("the record has another length"),
+            Self::Hash(expected) if *expected == hash(ours) => Ok(ours.to_vec()),
+            Self::Hash(_) => Err("other bytes (only their hash is kept)"),
+            Self::Mixed(expected, text) => {
+                let words = bytes(text).ok_or("the record is damaged")?;
+                let places: Vec<usize> = result.approximate_words(ours.len()).collect();
+                if places.len() * 4 != words.len() {
+                    return Err("the record has another length");
+                }
+                let (mut exact, mut theirs) = (ours.to_vec(), ours.to_vec());
+                for (at, word) in places.into_iter().zip(words.chunks(4)) {
+                    if let Some(place) = exact.get_mut(at..at + 4) {
+                        place.fill(0);
+                    }
+                    if let Some(place) = theirs.get_mut(at..at + 4) {
+                        place.copy_from_slice(word);
+                    }
+                }
+                if *expected == hash(&exact) {
+                    Ok(theirs)
+                } else {
+                    Err("other bytes where they are exact (only their hash is kept)")
+                }
+            }
+        }
     }
+
+    /// The bytes, when all are here.
+    pub fn bytes(&self) -> Option<Vec<u8>> {
+        match self {
+            Self::Bytes(text) => bytes(text),
+            _ => None,
+        }
+    }
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn bytes(text: &str) -> Option<Vec<u8>> {
+    text.as_bytes()
+        .chunks(2)
+        .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok())
+        .collect()
+}
+
+/// A record without the bytes of exact results, of these cases only.
+pub fn shorten(entries: &[Entry], cases: &[Case]) -> Vec<Entry> {
+    let short = |case: &Case| {
+        let entry = entries
+            .iter()
+            .find(|entry| entry.name == case.name && entry.case == identity(case))?;
+        let described = case
+            .buffers
+            .iter()
+            .filter_map(|buffer| buffer.result.as_ref());
+        let results = entry.results.iter().zip(described);
+        let results = results.map(|(recorded, result)| match recorded.bytes() {
+            Some(bytes) => Recorded::new(result, &bytes, false),
+            None => recorded.clone(),
+        });
+        Some(Entry {
+            results: results.collect(),
+            ..entry.clone()
+        })
+    };
+    cases.iter().filter_map(short).collect()
 }
 
 /// Hash of code and inputs.

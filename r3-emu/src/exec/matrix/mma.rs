@@ -331,34 +331,43 @@ fn run(warp: &mut Warp, op: &Op, mask: u32) -> Flow {
     let mut a = plan.a.gather(|r| warp.get(a[r]));
     let mut b = plan.b.gather(|r| warp.get(b[r]));
     let mut sums = plan.c.gather(|r| warp.get(c[r]));
+    let mut absent = Vec::new();
     if let (Some(selector), Some(&metadata)) = (plan.sparse, slots.get(plan.at[3])) {
-        a = expand(plan, selector, &a, &warp.get(metadata));
+        (a, absent) = expand(plan, selector, &a, &warp.get(metadata));
     }
     if let Some(order) = &plan.order {
         a = reorder(&a, order);
         b = reorder(&b, order);
+        absent = reorder(&absent, order);
     }
-    plan.multiply(&a, &b, &mut sums);
+    plan.multiply(&a, &b, absent, &mut sums);
     for (r, &slot) in result.iter().enumerate() {
         warp.put(slot, mask, &plan.d.scatter(&sums, r));
     }
     Flow::Next
 }
 
-/// A sparse A with its zeros.
-fn expand(plan: &Plan, selector: usize, stored: &[u32], metadata: &[u32; LANES]) -> Vec<u32> {
+/// A sparse A with its zeros, and which those are.
+fn expand(
+    plan: &Plan,
+    selector: usize,
+    stored: &[u32],
+    metadata: &[u32; LANES],
+) -> (Vec<u32>, Vec<bool>) {
     let columns = sparse_columns(plan.a.bits, plan.k, selector, metadata);
-    let mut full = vec![0; 16 * plan.k];
+    let (mut full, mut absent) = (vec![0; 16 * plan.k], vec![true; 16 * plan.k]);
     for (place, (&column, &element)) in columns.iter().zip(stored).enumerate() {
         let row = place / (plan.k / 2);
-        full[row * plan.k + usize::from(column)] = element;
+        let place = row * plan.k + usize::from(column);
+        full[place] = element;
+        absent[place] = false;
     }
-    full
+    (full, absent)
 }
 
 /// Vectors with their elements at new places.
-fn reorder(elements: &[u32], order: &[usize]) -> Vec<u32> {
-    let mut out = vec![0; elements.len()];
+fn reorder<T: Copy + Default>(elements: &[T], order: &[usize]) -> Vec<T> {
+    let mut out = vec![T::default(); elements.len()];
     for (from, to) in elements
         .chunks_exact(order.len())
         .zip(out.chunks_exact_mut(order.len()))
@@ -373,7 +382,7 @@ fn reorder(elements: &[u32], order: &[usize]) -> Vec<u32> {
 impl Plan {
     /// The product; `sums` are accumulators as they came, then as they are returned.
     #[inline(always)]
-    fn multiply(&self, a: &[u32], b: &[u32], sums: &mut [u32]) {
+    fn multiply(&self, a: &[u32], b: &[u32], absent: Vec<bool>, sums: &mut [u32]) {
         match self.engine {
             Engine::Float {
                 a: a_format,
@@ -381,7 +390,7 @@ impl Plan {
                 sum,
             } => {
                 let sum = self.widen(sum, sums);
-                let a = Vectors::new(a_format, self.k, a);
+                let a = Vectors::new(a_format, self.k, a).sparse(absent);
                 let b = Vectors::new(b_format, self.k, b);
                 sum.multiply(&a, &b, sums, self.n);
                 self.narrow(sum.accumulator, sums);

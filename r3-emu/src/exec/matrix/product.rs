@@ -25,6 +25,8 @@ pub(super) struct Vectors {
     special: Vec<bool>,
     /// Per vector: an element is zero.
     zero: Vec<bool>,
+    /// Per element of a sparse matrix, whether it is none of those that are stored: it meets no element of the other.
+    absent: Vec<bool>,
 }
 
 impl Vectors {
@@ -49,7 +51,17 @@ impl Vectors {
             zero: any(|e| e == ZERO),
             significands,
             exponents,
+            absent: Vec::new(),
         }
+    }
+
+    /// The same of a sparse matrix, of which the elements that are not stored are zero.
+    pub(super) fn sparse(self, absent: Vec<bool>) -> Self {
+        Self { absent, ..self }
+    }
+
+    fn is_absent(&self, i: usize, k: usize) -> bool {
+        self.absent.get(i * self.k + k) == Some(&true)
     }
 
     /// Changes all signs.
@@ -92,28 +104,24 @@ impl Sum {
     pub(super) fn multiply(self, a: &Vectors, b: &Vectors, c: &mut [u32], n: usize) {
         for (index, c) in c.iter_mut().enumerate() {
             let (i, j) = (index / n, index % n);
-            let start = if self.separate { 0 } else { *c };
+            let mut sum = if self.separate { 0 } else { *c };
             let special =
-                a.special[i] || b.special[j] || self.accumulator.decode(start).exponent >= INFINITE;
-            let mut sum = start;
-            if special {
-                let exact: f64 = (0..a.k).map(|k| a.value(i, k) * b.value(j, k)).sum();
-                sum = self
-                    .accumulator
-                    .special(exact + self.accumulator.value(start));
-            } else {
-                let zero = a.zero[i] || b.zero[j];
-                let (sa, ea) = a.vector(i);
-                let (sb, eb) = b.vector(j);
-                for from in (0..a.k).step_by(self.block) {
-                    let range = from..(from + self.block).min(a.k);
-                    sum = self.block(
+                a.special[i] || b.special[j] || self.accumulator.decode(sum).exponent >= INFINITE;
+            let zero = a.zero[i] || b.zero[j];
+            let (sa, ea) = a.vector(i);
+            let (sb, eb) = b.vector(j);
+            for from in (0..a.k).step_by(self.block) {
+                let range = from..(from + self.block).min(a.k);
+                sum = if special {
+                    self.special_block([a, b], [i, j], range, zero, sum)
+                } else {
+                    self.block(
                         [&sa[range.clone()], &sb[range.clone()]],
                         [&ea[range.clone()], &eb[range]],
                         zero,
                         sum,
-                    );
-                }
+                    )
+                };
             }
             *c = if self.separate {
                 self.add(*c, sum)
@@ -121,6 +129,33 @@ impl Sum {
                 sum
             };
         }
+    }
+
+    /// Adds one block of products to `start`, some of which may not be finite.
+    #[inline(never)]
+    fn special_block(
+        self,
+        [a, b]: [&Vectors; 2],
+        [i, j]: [usize; 2],
+        range: std::ops::Range<usize>,
+        zero: bool,
+        start: u32,
+    ) -> u32 {
+        let present: Vec<usize> = range.filter(|&k| !a.is_absent(i, k)).collect();
+        let (sa, ea) = a.vector(i);
+        let (sb, eb) = b.vector(j);
+        let infinite = self.accumulator.decode(start).exponent >= INFINITE
+            || present
+                .iter()
+                .any(|&k| ea[k] >= INFINITE || eb[k] >= INFINITE);
+        if infinite {
+            let exact: f64 = present.iter().map(|&k| a.value(i, k) * b.value(j, k)).sum();
+            return self
+                .accumulator
+                .special(exact + self.accumulator.value(start));
+        }
+        let pick = |all: &[i32]| -> Vec<i32> { present.iter().map(|&k| all[k]).collect() };
+        self.block([&pick(sa), &pick(sb)], [&pick(ea), &pick(eb)], zero, start)
     }
 
     /// Adds one block of products to `start`.

@@ -309,12 +309,16 @@ fn compute(warp: &mut Warp, op: &Op, mask: u32) -> Result<(), Flow> {
             stored.gather(warp, op, lane, from..from + ROWS)?
         }
     };
+    let mut absent = Vec::new();
     if let Some(sparse) = plan.sparse {
         let metadata = warp.get(sparse.metadata);
         let columns = sparse_columns(plan.bits, plan.k, sparse.selector, &metadata);
         let mut full = vec![0; ROWS * plan.k];
+        absent = vec![true; ROWS * plan.k];
         for (place, (&column, &element)) in columns.iter().zip(&a).enumerate() {
-            full[place / stored * plan.k + usize::from(column)] = element;
+            let place = place / stored * plan.k + usize::from(column);
+            full[place] = element;
+            absent[place] = false;
         }
         a = full;
     }
@@ -336,7 +340,7 @@ fn compute(warp: &mut Warp, op: &Op, mask: u32) -> Result<(), Flow> {
             b: b_format,
             sum,
         } => {
-            let mut a = Vectors::new(a_format, plan.k, &a);
+            let mut a = Vectors::new(a_format, plan.k, &a).sparse(absent);
             let b = Vectors::new(b_format, plan.k, &b);
             if plan.negate {
                 a.negate();
