@@ -32,7 +32,7 @@ static void change(const char *what) {
         FILE *file = fopen("/proc/self/statm", "r");
         REQUIRE(file && fscanf(file, "%lu", &pages) == 1);
         fclose(file);
-        unsigned long limit = pages * 4096 + (256 << 20);
+        unsigned long limit = pages * 4096 + (64 << 20);
         setrlimit(RLIMIT_AS, &(struct rlimit){limit, limit});
     }
     if (strcmp(what, "undumpable") == 0) prctl(PR_SET_DUMPABLE, 0);

@@ -110,7 +110,7 @@ impl Workers {
                 .name("r3-archive".into())
                 .stack_size(STACK);
             // Without a thread, the caller does the work.
-            if thread.spawn(move || run(&shared, &inner)).is_ok() {
+            if room_for_a_thread() && thread.spawn(move || run(&shared, &inner)).is_ok() {
                 self.shared.lock().threads += 1;
             }
         }
@@ -376,6 +376,19 @@ impl Ticket {
             Some(error) => Err(error),
             None => Ok(std::mem::take(&mut progress.chunks)),
         }
+    }
+}
+
+/// Whether a new thread would find memory. Where address space runs out, a thread can still get a stack that another one left;
+/// its first allocation fails then, and Rust's own start of a thread ends the process.
+fn room_for_a_thread() -> bool {
+    /// A stack, and what an allocator reserves for a thread.
+    const ROOM: usize = 80 << 20;
+    // SAFETY: a new mapping, which is given back.
+    unsafe {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        let start = libc::mmap(std::ptr::null_mut(), ROOM, libc::PROT_NONE, flags, -1, 0);
+        start != libc::MAP_FAILED && libc::munmap(start, ROOM) == 0
     }
 }
 
