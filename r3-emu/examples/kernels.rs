@@ -34,7 +34,7 @@ fn options() -> Result<Options, String> {
             }
         };
         match argument.as_str() {
-            "--threads" => options.threads = number()? as usize,
+            "--threads" => options.threads = (number()? as usize).max(1),
             "--seconds" => options.seconds = number()?,
             option if option.starts_with('-') => return Err(format!("{option}: no such option")),
             name => options.names.push(name.to_owned()),
