@@ -89,6 +89,8 @@ impl Settings {
             }
             9 if (-1..=100).contains(&value) => self.carveout = value,
             10 => self.cluster_must_be_set = value,
+            // What the code requires stays.
+            11..=13 if info.cluster.is_some() => return Err(CuError::NOT_PERMITTED),
             11..=13 if value >= 0 => self.cluster[attribute as usize - 11] = value,
             14 => self.non_portable_cluster = value,
             15 => self.cluster_scheduling = value,

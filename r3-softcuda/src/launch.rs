@@ -238,7 +238,11 @@ impl Shape {
             }
             self.cluster = required;
         } else if self.cluster == [0; 3] && settings.cluster.iter().any(|n| *n > 0) {
-            self.cluster = settings.cluster.map(|n| n.max(1).unsigned_abs());
+            if settings.cluster.contains(&0) {
+                // All three are set, or none.
+                return Err(CuError::INVALID_CLUSTER_SIZE);
+            }
+            self.cluster = settings.cluster.map(i32::unsigned_abs);
         }
         let cluster: u64 = self
             .cluster

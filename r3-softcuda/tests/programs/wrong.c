@@ -59,6 +59,10 @@ static void clusters(void) {
     EXPECT(cuLaunchKernelEx(&config, rank, PARAMS(&out), NULL), CLUSTER);
     /* Clusters that were set for the function. */
     CHECK(cuFuncSetAttribute(rank, 11, 2));
+    EXPECT(cuLaunchKernel(rank, 4, 1, 1, 1, 1, 1, 0, NULL, PARAMS(&out), NULL), CLUSTER);
+    CHECK(cuFuncSetAttribute(rank, 12, 1));
+    CHECK(cuFuncSetAttribute(rank, 13, 1));
+    EXPECT(cuFuncSetAttribute(pairs, 11, 4), 800);
     CHECK(cuLaunchKernel(rank, 4, 1, 1, 1, 1, 1, 0, NULL, PARAMS(&out), NULL));
     REQUIRE(word_at(out) == 2);
 }
