@@ -1,5 +1,7 @@
 //! The comparison fails where it has to.
 
+#![allow(clippy::unwrap_used)]
+
 use std::collections::HashMap;
 
 use r3_differential::case::{Buffer, Case, Element, Mixed, Result};

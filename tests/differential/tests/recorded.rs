@@ -2,6 +2,8 @@
 //!
 //! One test a family, so that they run at the same time.
 
+#![allow(clippy::unwrap_used)]
+
 use std::collections::BTreeSet;
 use std::path::Path;
 
