@@ -21,7 +21,7 @@ fn run(body: &str, sources: &[u64]) -> u64 {
     text += "\nst.global.u64 [%p], %r0;\nret;\n}\n";
     let bytes: Vec<u8> = sources.iter().flat_map(|x| x.to_le_bytes()).collect();
     let device = Device::new(&text, &bytes);
-    device.launch("k", 1, 1).unwrap();
+    device.launch("k", 1, 1).expect("the kernel runs");
     device.longs(1)[0]
 }
 
