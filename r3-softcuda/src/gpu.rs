@@ -8,7 +8,7 @@
 pub struct Gpu {
     /// For `SOFTCUDA_GPU`.
     pub key: &'static str,
-    /// As `cuDeviceGetName` says.
+    /// As `cuDeviceGetName` says: never that of a real GPU, for archives keep it.
     pub name: &'static str,
     /// Compute capability.
     pub compute: (i32, i32),
@@ -38,7 +38,7 @@ pub struct Gpu {
 pub static GPUS: &[Gpu] = &[
     Gpu {
         key: "h200",
-        name: "NVIDIA H200",
+        name: "NVIDIA H200 (software)",
         compute: (9, 0),
         multiprocessors: 132,
         memory: 150_109_880_320,
@@ -58,7 +58,7 @@ pub static GPUS: &[Gpu] = &[
     },
     Gpu {
         key: "h100",
-        name: "NVIDIA H100 80GB HBM3",
+        name: "NVIDIA H100 80GB HBM3 (software)",
         compute: (9, 0),
         multiprocessors: 132,
         memory: 84_929_347_584,
@@ -78,7 +78,7 @@ pub static GPUS: &[Gpu] = &[
     },
     Gpu {
         key: "a100",
-        name: "NVIDIA A100-SXM4-80GB",
+        name: "NVIDIA A100-SXM4-80GB (software)",
         compute: (8, 0),
         multiprocessors: 108,
         memory: 84_974_239_744,
@@ -98,7 +98,7 @@ pub static GPUS: &[Gpu] = &[
     },
     Gpu {
         key: "l4",
-        name: "NVIDIA L4",
+        name: "NVIDIA L4 (software)",
         compute: (8, 9),
         multiprocessors: 58,
         memory: 23_580_639_232,
@@ -118,7 +118,7 @@ pub static GPUS: &[Gpu] = &[
     },
     Gpu {
         key: "t4",
-        name: "Tesla T4",
+        name: "Tesla T4 (software)",
         compute: (7, 5),
         multiprocessors: 40,
         memory: 15_828_320_256,
@@ -138,7 +138,7 @@ pub static GPUS: &[Gpu] = &[
     },
     Gpu {
         key: "b200",
-        name: "NVIDIA B200",
+        name: "NVIDIA B200 (software)",
         compute: (10, 0),
         multiprocessors: 148,
         memory: 191_484_854_272,
@@ -293,5 +293,17 @@ impl Gpu {
     /// Shared memory that one block can have with opting in.
     pub fn max_shared(&self) -> u32 {
         self.shared_per_block_optin.cast_unsigned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_model_is_taken_for_a_real_gpu() {
+        for gpu in GPUS {
+            assert!(gpu.name.ends_with(" (software)"), "{}", gpu.name);
+        }
     }
 }
