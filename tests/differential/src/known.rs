@@ -5,10 +5,13 @@
 
 /// How the name of a case begins, and what is wrong there.
 const KNOWN: &[(&str, &str)] = &[
+    // `SHF.L.W.U32.HI R4, R3, 0x8, R2; SHF.L.W.U32.HI R5, R2, 0x8, R3`: no subtraction.
     (
         "integer/shift subtract",
         "the driver's assembler (13.0) makes a rotation of (x << 8) - (x >> 56)",
     ),
+    // The operand is the lower word of R4:R5: `PRMT R5, R5, 0x5410, R5; HADD2 R0, R8.reuse.H1_H1, R5.H1_H1; HADD2 R9,
+    // R8.H0_H0, R4.H0_H0`.
     (
         "kernels/atomic_single shared add.noftz.f16x2 32 b32",
         "the driver's assembler (13.0) takes the upper half of the operand from the upper word of the 64-bit register that it was cut from",
