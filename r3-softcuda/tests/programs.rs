@@ -202,10 +202,10 @@ fn devices_are_apart_until_access_is_enabled() {
     let settings = [("SOFTCUDA_DEVICES", "2"), ("SOFTCUDA_GPU", "A100")];
     assert_eq!(
         bed.says(&["enabled"], &settings).0,
-        "2, NVIDIA A100-SXM4-80GB\n0\n2\n"
+        "2, NVIDIA A100-SXM4-80GB (software)\n0\n2\n"
     );
     let (stdout, _) = bed.says(&[], &settings);
-    assert_eq!(stdout, "2, NVIDIA A100-SXM4-80GB\n700\n1\n");
+    assert_eq!(stdout, "2, NVIDIA A100-SXM4-80GB (software)\n700\n1\n");
 }
 
 /// Every name of the driver's API can be linked with and found by `dlsym`.
