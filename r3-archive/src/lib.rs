@@ -45,7 +45,7 @@ pub use codec::Record;
 pub use read::{
     Archive, DamagedBlock, DroppedLaunch, Limits, MAX_NAMED, ReadError, Salvage, SalvageReason,
 };
-pub use write::{ArchiveWriter, Ticket, WriteError, WriterOptions};
+pub use write::{ArchiveWriter, Ticket, WriteError, WriterOptions, room_for_a_thread};
 
 /// For the fuzz targets.
 #[cfg(fuzzing)]

@@ -62,7 +62,7 @@ static DONE: Condvar = Condvar::new();
 pub fn submit(session: &'static Session, launch: PendingLaunch) {
     let queue = QUEUE.get_or_init(|| {
         let (sender, receiver) = channel::<PendingLaunch>();
-        if !room_for_a_thread() {
+        if !r3_archive::room_for_a_thread() {
             return None;
         }
         let thread = without_signals(|| {
@@ -105,19 +105,6 @@ pub fn drain(limit: Duration) -> bool {
             .unwrap_or_else(PoisonError::into_inner);
     }
     true
-}
-
-/// Whether a new thread would find memory. Where address space runs out, a thread can still get a stack that another one left;
-/// its first allocation fails then, and Rust's own start of a thread ends the process.
-fn room_for_a_thread() -> bool {
-    /// A stack, and what an allocator reserves for a thread.
-    const ROOM: usize = 80 << 20;
-    // SAFETY: a new mapping, which is given back.
-    unsafe {
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-        let start = libc::mmap(std::ptr::null_mut(), ROOM, libc::PROT_NONE, flags, -1, 0);
-        start != libc::MAP_FAILED && libc::munmap(start, ROOM) == 0
-    }
 }
 
 /// Threads inherit the signal mask: ours take none of the program's signals.

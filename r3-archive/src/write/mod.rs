@@ -13,7 +13,7 @@ use std::{
 };
 
 pub use error::WriteError;
-pub use workers::Ticket;
+pub use workers::{Ticket, room_for_a_thread};
 
 use crate::{
     chunk::{Blob, CHUNK_SIZE, ChunkId, ChunkRef},

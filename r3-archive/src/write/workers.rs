@@ -381,7 +381,7 @@ impl Ticket {
 
 /// Whether a new thread would find memory. Where address space runs out, a thread can still get a stack that another one left;
 /// its first allocation fails then, and Rust's own start of a thread ends the process.
-fn room_for_a_thread() -> bool {
+pub fn room_for_a_thread() -> bool {
     /// A stack, and what an allocator reserves for a thread.
     const ROOM: usize = 80 << 20;
     // SAFETY: a new mapping, which is given back.
