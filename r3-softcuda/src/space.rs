@@ -298,18 +298,23 @@ fn place(device: i32, len: u64) -> Res<(u64, usize, Bytes)> {
     };
     let bytes = host_bytes(len)?;
     let (start, host) = (address.start, bytes.start as usize);
+    Ok((start, host, one_slot(address, bytes)))
+}
+
+/// A block that is one allocation as a whole.
+fn one_slot(address: Region, bytes: Region) -> Bytes {
+    let len = address.len;
     let block = Arc::new(Block {
         address,
         bytes,
         file: OnceLock::new(),
         free: Mutex::default(),
     });
-    let slot = Slot {
+    Bytes::Slot(Arc::new(Slot {
         block,
         offset: 0,
-        len: whole,
-    };
-    Ok((start, host, Bytes::Slot(Arc::new(slot))))
+        len,
+    }))
 }
 
 fn take_slot(block: &Arc<Block>, size: u64) -> Option<(u64, usize, Bytes)> {
@@ -415,18 +420,7 @@ pub fn map_shared(file: &File, offset: u64, len: u64) -> Res<(u64, u64, Bytes)> 
         len: whole,
     };
     let (base, host) = (address.start, bytes.start + offset - start);
-    let block = Arc::new(Block {
-        address,
-        bytes,
-        file: OnceLock::new(),
-        free: Mutex::default(),
-    });
-    let slot = Slot {
-        block,
-        offset: 0,
-        len: whole,
-    };
-    Ok((base, host, Bytes::Slot(Arc::new(slot))))
+    Ok((base, host, one_slot(address, bytes)))
 }
 
 /// What is asked for.
