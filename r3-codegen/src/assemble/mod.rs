@@ -1,0 +1,1 @@
+//! PTX to a cubin, and what it uses.

@@ -1,0 +1,1 @@
+//! All steps, one after the other, in this process.

@@ -1,0 +1,1 @@
+//! LLVM IR to PTX, and what LLVM cannot print put back.

@@ -1,0 +1,1 @@
+//! CUDA's mathematical functions: found, linked, internalised.

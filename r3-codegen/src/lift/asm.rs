@@ -1,0 +1,1 @@
+//! Inline assembly: what any instruction can become.

@@ -1,0 +1,1 @@
+//! Calls: direct, indirect, of functions defined elsewhere.

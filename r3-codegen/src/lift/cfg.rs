@@ -1,0 +1,1 @@
+//! Basic blocks, dominators, loops.

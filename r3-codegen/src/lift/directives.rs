@@ -1,0 +1,1 @@
+//! Directives and pragmas of functions as attributes and metadata.

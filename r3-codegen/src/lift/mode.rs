@@ -1,0 +1,1 @@
+//! Rounding, flushing and contraction of a module, instruction by instruction.

@@ -1,0 +1,11 @@
+//! Approximate functions.
+
+use r3_ptx::isa::Opcode;
+
+use crate::lift::function::Handler;
+
+/// The handler of an opcode of this family.
+pub(crate) fn handler(opcode: Opcode) -> Option<Handler> {
+    let _ = opcode;
+    None
+}

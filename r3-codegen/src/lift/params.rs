@@ -1,0 +1,1 @@
+//! Parameters and results: byte for byte the original's layout.

@@ -1,0 +1,1 @@
+//! Which registers hold addresses, and into what.

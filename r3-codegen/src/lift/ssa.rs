@@ -1,0 +1,1 @@
+//! Where values meet: liveness and places of phis.

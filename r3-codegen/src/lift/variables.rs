@@ -1,0 +1,1 @@
+//! Variables of the module and of functions.

@@ -1,0 +1,1 @@
+//! Target machine, pipelines, LLVM's options.

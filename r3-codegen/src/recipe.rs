@@ -1,0 +1,318 @@
+//! What to compile, how, and what came of it: values that pass between processes and can be stored.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// Everything that decides what is compiled. Two equal recipes give the same bytes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Recipe {
+    /// The code to begin with.
+    pub code: Code,
+    /// Keep this kernel and what it needs, drop the others; `None` keeps all.
+    pub kernel: Option<String>,
+    /// Target, e.g. `sm_90a`; `None` is that of the code.
+    pub target: Option<String>,
+    /// Version of PTX to write, as (major, minor); `None` is the least that fits code and target.
+    pub ptx_version: Option<(u16, u16)>,
+    /// What turns IR into better IR.
+    pub pipeline: Pipeline,
+    /// LLVM's own options, e.g. `-unroll-threshold=2000`. Global to a process: workers are kept apart by them.
+    pub llvm_options: Vec<String>,
+    /// How hard the code generator tries, 0 to 3.
+    pub codegen_level: u8,
+    /// Who may fuse multiplications and additions.
+    pub contraction: Contraction,
+    /// What becomes of `.pragma "nounroll"`, and counts for loops.
+    pub unroll: Unroll,
+    /// Device functions may be inlined where the original kept calls.
+    pub inline_functions: bool,
+    /// Facts about the launches that the code is for.
+    pub specialisation: Specialisation,
+    /// Launch bounds in place of the original's.
+    pub bounds: Bounds,
+    /// How to make a cubin.
+    pub assembler: Assembler,
+    /// What to hand back.
+    pub emit: Emit,
+}
+
+/// Code in some form.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Code {
+    /// PTX text.
+    Ptx(String),
+    /// LLVM bitcode.
+    Bitcode(Vec<u8>),
+    /// LLVM IR as text.
+    Llvm(String),
+    /// NVIDIA's LTO-IR, which only its own linker reads.
+    LtoIr(Vec<u8>),
+    /// CUDA C++.
+    Source(Source),
+}
+
+/// CUDA C++ and how to compile it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Source {
+    /// Text of the file.
+    pub text: String,
+    /// Name of the file, for messages and for includes beside it.
+    pub name: PathBuf,
+    /// Headers by name, given with the source (as NVRTC takes them).
+    pub headers: Vec<(String, String)>,
+    /// Which compiler.
+    pub compiler: Compiler,
+    /// Its options: include folders, defines, `-O3`, `-use_fast_math` and so on.
+    pub options: Vec<String>,
+    /// Folder in which the compiler runs; relative paths in `options` are from here.
+    pub directory: Option<PathBuf>,
+}
+
+/// A compiler of CUDA C++.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Compiler {
+    /// The first that is found: nvcc, NVRTC, clang.
+    #[default]
+    Any,
+    /// clang, device code only.
+    Clang,
+    /// NVIDIA's run-time compiler.
+    Nvrtc,
+    /// nvcc.
+    Nvcc,
+}
+
+/// A pipeline of LLVM passes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Pipeline {
+    /// No pass: code generation alone.
+    #[default]
+    Nothing,
+    /// `default<O0>` … `default<O3>`, `default<Os>`, `default<Oz>`.
+    Preset(Preset),
+    /// In the syntax of `opt -passes=`.
+    Text(String),
+}
+
+/// LLVM's own pipelines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "LLVM's names")]
+pub enum Preset {
+    O0,
+    O1,
+    O2,
+    O3,
+    Os,
+    Oz,
+}
+
+/// Who may fuse `a*b+c` into one rounding.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Contraction {
+    /// The assembler, exactly where it might in the original: the same bits.
+    #[default]
+    Assembler,
+    /// LLVM too: other roundings, sometimes faster.
+    Llvm,
+}
+
+/// Unrolling, apart from what the pipeline decides by itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Unroll {
+    /// Loops marked `nounroll` stay rolled.
+    #[default]
+    Keep,
+    /// The marks are dropped.
+    Free,
+    /// Every loop gets this count as metadata; the marks are dropped.
+    Count(u32),
+}
+
+/// Facts about the launches that the code is for. Each becomes a [`Guard`].
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Specialisation {
+    /// Bytes of parameters that are constant: (parameter, offset in it, bytes).
+    pub params: Vec<(u32, u32, Vec<u8>)>,
+    /// The grid (x, y, z).
+    pub grid: Option<[u32; 3]>,
+    /// The block (x, y, z).
+    pub block: Option<[u32; 3]>,
+    /// Pointer parameters whose memory no other parameter's accesses reach.
+    pub noalias: Vec<u32>,
+    /// Pointer parameters and the alignment of their values, in bytes (a power of two).
+    pub align: Vec<(u32, u32)>,
+}
+
+/// Launch bounds. `None` keeps the original's; `Some(0)` removes the directive.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Bounds {
+    /// `.maxnreg`: registers of a thread.
+    pub maxnreg: Option<u32>,
+    /// `.maxntid`: threads of a block.
+    pub maxntid: Option<u32>,
+    /// `.minnctapersm`: blocks that must fit on a multiprocessor.
+    pub minnctapersm: Option<u32>,
+}
+
+/// How to make a cubin.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Assembler {
+    /// Which one.
+    pub kind: AssemblerKind,
+    /// Architecture to assemble for, e.g. `sm_90a`; `None` is the target.
+    pub arch: Option<String>,
+    /// Options in `ptxas` spelling: `-O3`, `-dlcm=cg`, `-maxrregcount=64`.
+    pub options: Vec<String>,
+}
+
+/// An assembler of PTX.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum AssemblerKind {
+    /// nvJitLink, else `ptxas`.
+    #[default]
+    Any,
+    /// nvJitLink.
+    NvJitLink,
+    /// `ptxas`.
+    Ptxas,
+}
+
+/// What to hand back. PTX is always there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Emit {
+    /// LLVM IR after the passes, as text.
+    pub llvm: bool,
+    /// A cubin and what it uses.
+    pub cubin: bool,
+}
+
+/// A compiled recipe.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Product {
+    /// LLVM IR after the passes, if asked for.
+    pub llvm: Option<String>,
+    /// PTX.
+    pub ptx: String,
+    /// Cubin, if asked for.
+    pub cubin: Option<Cubin>,
+    /// Under which conditions it may stand for the original.
+    pub guards: Vec<Guard>,
+    /// What the user should know: functions kept as text, libdevice linked, tools chosen.
+    pub notes: Vec<String>,
+    /// How long each stage took. Not part of what equal recipes have in common.
+    pub timings: Vec<(Stage, Duration)>,
+}
+
+/// A cubin and what is read from it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cubin {
+    /// The ELF file.
+    pub bytes: Vec<u8>,
+    /// Which assembler made it, with its version.
+    pub assembler: String,
+    /// Kernels in it.
+    pub kernels: Vec<Resources>,
+}
+
+/// What a kernel uses.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Resources {
+    /// Name.
+    pub kernel: String,
+    /// Registers of a thread.
+    pub registers: u32,
+    /// Bytes that a thread spills into local memory (stores, loads), where the assembler tells.
+    pub spills: Option<(u32, u32)>,
+    /// Local memory of a thread, in bytes: arrays, spills and call frames.
+    pub local: u32,
+    /// Static shared memory of a block, in bytes.
+    pub shared: u32,
+    /// Machine instructions by their first word, most frequent first, where a disassembler is present.
+    pub mix: Option<Vec<(String, u32)>>,
+    /// Bytes of machine code.
+    pub code_bytes: u64,
+}
+
+/// What must hold of a launch for specialised code to be right.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Guard {
+    /// Bytes of a parameter.
+    Param {
+        /// Position.
+        index: u32,
+        /// Offset in it.
+        offset: u32,
+        /// The bytes.
+        bytes: Vec<u8>,
+    },
+    /// The grid.
+    Grid([u32; 3]),
+    /// The block.
+    Block([u32; 3]),
+    /// No other parameter's accesses reach the memory of this one.
+    NoAlias {
+        /// Position.
+        index: u32,
+    },
+    /// A pointer's alignment.
+    Align {
+        /// Position.
+        index: u32,
+        /// In bytes.
+        bytes: u32,
+    },
+}
+
+/// A step of a compilation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Stage {
+    /// CUDA C++ by a compiler of its own.
+    Source,
+    /// Reading PTX or bitcode.
+    Parse,
+    /// PTX to LLVM IR.
+    Lift,
+    /// Specialisation.
+    Specialise,
+    /// Linking libdevice.
+    Link,
+    /// The pass pipeline.
+    Passes,
+    /// LLVM IR to PTX.
+    Emit,
+    /// PTX to a cubin.
+    Assemble,
+    /// Around it: the worker itself.
+    Worker,
+}
+
+/// Why there is no product.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[error("{stage:?}: {message}")]
+pub struct Failure {
+    /// Where.
+    pub stage: Stage,
+    /// What kind.
+    pub kind: FailureKind,
+    /// What was said, in one or a few lines.
+    pub message: String,
+    /// End of the compiler's or assembler's log.
+    pub log: String,
+}
+
+/// What kind of failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum FailureKind {
+    /// The input was refused.
+    Refused,
+    /// A tool is not there.
+    MissingTool,
+    /// The worker died: a signal, `report_fatal_error`, an exit.
+    Crash,
+    /// It ran past its time limit.
+    Timeout,
+    /// It ran past its memory limit.
+    Memory,
+}

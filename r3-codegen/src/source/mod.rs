@@ -1,0 +1,1 @@
+//! CUDA C++, LTO-IR, bitcode and IR text: other forms of code.

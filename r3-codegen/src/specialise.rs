@@ -1,0 +1,1 @@
+//! Constants for arguments and launch dimensions, facts about pointers, counts for loops.
