@@ -3,7 +3,7 @@
 # Ubuntu 22.04+, RHEL 9+ and alike without Rust or LLVM; libr3.so itself down to glibc 2.28.
 #
 #   scripts/package.sh            build, check, pack
-#   scripts/package.sh --tests    also the programs that scripts/gpu/ptx.sh runs, into dist/, outside the package
+#   scripts/package.sh --tests    also the programs that scripts/gpu/ptx.sh and remix.sh run, into dist/, outside the package
 #
 # Built twice from one commit (same Rust, same pins) the file is the same, byte for byte.
 set -euo pipefail
@@ -45,19 +45,46 @@ export CFLAGS="-ffile-prefix-map=$root=/r3 -ffile-prefix-map=$cargo_home=/cargo"
 built() { cargo zigbuild --release --locked --target "$target.$glibc" "$@"; }
 step "building libr3.so for glibc $glibc"
 built --package r3-intercept
-step "building r3-replay and the software driver for glibc $glibc"
-built --package r3-replay --package r3-softcuda
+step "building the software driver for glibc $glibc"
+built --package r3-softcuda
+
+# LLVM comes as the system's static libraries, which were compiled against the system's own glibc: the system's linker it
+# is, and check-package.sh tells which glibc came of it. Beside them lie shared libraries of the same names; a folder that
+# holds the static ones alone is looked into first.
+static=$build/static
+mkdir -p "$static"
+for library in stdc++ z zstd; do
+    file=$(cc -print-file-name="lib$library.a")
+    [ -f "$file" ] || die "lib$library.a is missing: install g++, zlib1g-dev and libzstd-dev (Debian's names)"
+    ln -sfn "$file" "$static/"
+done
+# with_llvm [OPTION…]: builds with LLVM inside.
+with_llvm() {
+    RUSTFLAGS="$RUSTFLAGS -L native=$static" cargo build --release --locked --target "$target" \
+        --no-default-features --features llvm-static "$@"
+}
+# copyright PACKAGE: the licence of a library of the system that is linked in.
+copyright() {
+    local file=/usr/share/doc/$1/copyright
+    [ -f "$file" ] || die "$file is missing: the licence of what is linked into r3-replay"
+    printf '%s' "$file"
+}
+step "building r3-replay with LLVM inside"
+with_llvm --package r3-replay
 
 if [ $want_tests = yes ]; then
-    step "building the programs of scripts/gpu/ptx.sh"
+    step "building the programs of scripts/gpu/ptx.sh and remix.sh"
     # The name of a benchmark's file is cargo's to choose.
-    parse=$(built --package r3-differential --package r3-emu --package r3-ptx --bin r3-ptx-differential --example kernels \
-        --bench parse --message-format json | python3 -c 'import json, sys
+    with_llvm --package r3-differential --bin r3-ptx-differential
+    with_llvm --package r3-codegen --bin r3-compile-worker
+    parse=$(built --package r3-emu --package r3-ptx --example kernels --bench parse \
+        --message-format json | python3 -c 'import json, sys
 for message in map(json.loads, sys.stdin):
     if message["reason"] == "compiler-artifact" and message["target"]["name"] == "parse" and message["executable"]:
         print(message["executable"])')
     mkdir -p "$dist"
     strip -o "$dist/r3-ptx-differential" "$build/$target/release/r3-ptx-differential"
+    strip -o "$dist/r3-compile-worker" "$build/$target/release/r3-compile-worker"
     strip -o "$dist/r3-emu-kernels" "$build/$target/release/examples/kernels"
     strip -o "$dist/r3-ptx-parse" "$parse"
 fi
@@ -72,7 +99,10 @@ chmod 755 "$tree/bin/r3-replay" "$tree/lib/libr3.so" "$tree/lib/softcuda/libcuda
 cp README.md LICENSE-MIT LICENSE-APACHE "$tree/"
 cp -r docs "$tree/docs"
 scripts/crates.py licenses r3-intercept r3-replay r3-softcuda \
-    --with "LLVM libunwind=$tools/package/ziglang/lib/libunwind/LICENSE.TXT" >"$tree/THIRD-PARTY-LICENSES"
+    --with "LLVM libunwind=$tools/package/ziglang/lib/libunwind/LICENSE.TXT" \
+    --with "LLVM=$(copyright llvm-22-dev)" \
+    --with "libstdc++=$(copyright libstdc++6)" \
+    --with "zlib=$(copyright zlib1g-dev)" >"$tree/THIRD-PARTY-LICENSES"
 
 step "checking"
 scripts/check-package.sh "$tree"

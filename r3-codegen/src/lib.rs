@@ -47,3 +47,6 @@ pub mod assemble;
 pub mod compile;
 
 pub mod worker;
+
+#[cfg(feature = "llvm-static")]
+mod arc4random;
