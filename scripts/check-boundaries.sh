@@ -39,9 +39,10 @@ without() {
 without r3-archive r3-image r3-options r3-replay cudarc object
 without r3-image r3-archive r3-options r3-replay cudarc
 without r3-options r3-archive r3-image r3-replay cudarc
-without r3-ptx r3-emu r3-archive r3-image r3-options r3-replay cudarc
-without r3-emu r3-archive r3-image r3-options r3-replay cudarc
-without r3-softcuda r3-archive r3-options r3-intercept r3-replay cudarc
+without r3-codegen r3-archive r3-options r3-emu r3-intercept r3-replay cudarc
+without r3-ptx r3-codegen r3-emu r3-archive r3-image r3-options r3-replay cudarc
+without r3-emu r3-codegen r3-archive r3-image r3-options r3-replay cudarc
+without r3-softcuda r3-codegen r3-archive r3-options r3-intercept r3-replay cudarc
 
 # only PATTERN FOLDER FILE: what PATTERN stands for is done in FILE alone (nowhere if it is empty).
 only() {
