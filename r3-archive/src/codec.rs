@@ -55,6 +55,7 @@ record!(KernelRecord, KERNEL, 1);
 record!(AllocationRecord, ALLOCATION, 1);
 record!(KernelStatsRecord, KERNEL_STATS, 1);
 record!(ProcessStatsRecord, PROCESS_STATS, 1);
+record!(AttachmentRecord, ATTACHMENT, 1);
 
 impl sealed::Sealed for LaunchRecord {}
 impl Record for LaunchRecord {
@@ -78,6 +79,7 @@ pub(crate) fn supported_version(kind: Kind) -> Option<u16> {
         Kind::LAUNCH => LaunchRecord::VERSION,
         Kind::KERNEL_STATS => KernelStatsRecord::VERSION,
         Kind::PROCESS_STATS => ProcessStatsRecord::VERSION,
+        Kind::ATTACHMENT => AttachmentRecord::VERSION,
         _ => return None,
     })
 }
@@ -312,6 +314,7 @@ pub fn fuzz_record(kind: Kind, bytes: &[u8]) {
         Kind::LAUNCH => check::<StoredLaunch>(bytes),
         Kind::KERNEL_STATS => check::<KernelStatsRecord>(bytes),
         Kind::PROCESS_STATS => check::<ProcessStatsRecord>(bytes),
+        Kind::ATTACHMENT => check::<AttachmentRecord>(bytes),
         _ => {}
     }
 }

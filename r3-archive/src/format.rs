@@ -72,6 +72,8 @@ impl Kind {
     pub const KERNEL_STATS: Self = Self(23);
     /// [`ProcessStatsRecord`](crate::model::ProcessStatsRecord).
     pub const PROCESS_STATS: Self = Self(24);
+    /// A record of code that was attached after the capture.
+    pub const ATTACHMENT: Self = Self(25);
 
     /// The kind's name, for people.
     pub fn name(self) -> &'static str {
@@ -87,6 +89,7 @@ impl Kind {
             Self::LAUNCH => "launch",
             Self::KERNEL_STATS => "kernel statistics",
             Self::PROCESS_STATS => "process statistics",
+            Self::ATTACHMENT => "attachment",
             _ => "unknown",
         }
     }

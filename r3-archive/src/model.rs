@@ -44,6 +44,10 @@ id!(
     /// Source text that was compiled at run time.
     SourceId
 );
+id!(
+    /// Code that was attached after the capture. Ascending in the order in which it was attached.
+    AttachmentId
+);
 
 /// The captured process. Written first, once.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -177,6 +181,94 @@ pub struct KernelRecord {
     pub layout: LayoutSource,
     /// `CUfunction_attribute` numbers with their values, at the first captured launch.
     pub attributes: Vec<(i32, i32)>,
+}
+
+/// A form of device code that the application did not load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum AttachedForm {
+    /// PTX text.
+    Ptx,
+    /// LLVM bitcode.
+    Bitcode,
+    /// LLVM IR as text.
+    Llvm,
+    /// NVIDIA's LTO-IR.
+    LtoIr,
+    /// CUDA C++. Files that it includes are not kept.
+    Source,
+}
+
+/// Attached code in one form.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AttachedCode {
+    /// Which one.
+    pub form: AttachedForm,
+    /// The code. PTX has no terminating NUL.
+    pub code: Blob,
+}
+
+/// A kernel for which attached code can stand.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AttachedKernel {
+    /// The kernel.
+    pub kernel: KernelId,
+    /// Its name in the attached code, other than PTX, which has the captured name. Another one than the captured name
+    /// where compilers make names up, as for unnamed namespaces.
+    pub name: String,
+    /// Launches that the code was replayed on before it was accepted: each left the recorded memory, or memory within
+    /// the tolerance. Empty when that was not asked for.
+    pub verified: Vec<LaunchId>,
+    /// Launches among these that were not the same bit for bit.
+    pub within: Vec<LaunchId>,
+}
+
+/// How attached code was made from source.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AttachedBuild {
+    /// Compiler and its version, e.g. `nvcc 13.0.88`.
+    pub compiler: String,
+    /// What was run, or the options that a compiler in a library was given.
+    pub command: Vec<String>,
+    /// Folder in which that was.
+    pub directory: String,
+}
+
+/// Code that was attached to kernels after the capture, in addition to what the application loaded.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AttachmentRecord {
+    /// Identifier. Of several attachments of a kernel the one with the highest holds.
+    pub id: AttachmentId,
+    /// The kernels that it is for.
+    pub kernels: Vec<AttachedKernel>,
+    /// The code: PTX, which is what runs, then what that was made from.
+    pub forms: Vec<AttachedCode>,
+    /// The file that was given.
+    pub file: String,
+    /// 128-bit xxh3 of that file, little endian.
+    pub file_hash: [u8; 16],
+    /// The recorded source that was compiled, where it was one.
+    pub source: Option<SourceId>,
+    /// How it was compiled. `None` for code that was given as it is.
+    pub build: Option<AttachedBuild>,
+    /// Device on which it was verified; empty when it was not.
+    pub device: String,
+    /// Version of R3 that attached it.
+    pub r3_version: String,
+    /// When, nanoseconds since the Unix epoch.
+    pub unix_ns: u64,
+}
+
+impl AttachmentRecord {
+    /// The code in one form.
+    pub fn code(&self, form: AttachedForm) -> Option<&Blob> {
+        let found = self.forms.iter().find(|code| code.form == form)?;
+        Some(&found.code)
+    }
+
+    /// What is said of one kernel.
+    pub fn kernel(&self, kernel: KernelId) -> Option<&AttachedKernel> {
+        self.kernels.iter().find(|entry| entry.kernel == kernel)
+    }
 }
 
 /// How a range of memory came to be.

@@ -7,7 +7,7 @@ use crate::{
     Archive, ArchiveWriter, Record, WriterOptions,
     chunk::{Blob, ChunkId, ChunkRef},
     format::Codec,
-    model::{LaunchRecord, ModuleRecord, SourceRecord},
+    model::{AttachmentRecord, LaunchRecord, ModuleRecord, SourceRecord},
 };
 
 /// An archive that is being put together from others.
@@ -42,6 +42,11 @@ impl Output {
                 Err(error)
             }
         }
+    }
+
+    /// Stores bytes of any length.
+    pub fn put(&mut self, bytes: &[u8]) -> Result<Blob, OpError> {
+        Ok(self.writer.put_bytes(bytes)?)
     }
 
     pub fn append<R: Record>(&mut self, record: &R) -> Result<(), OpError> {
@@ -80,6 +85,15 @@ impl Output {
             .headers
             .iter()
             .try_for_each(|(_, text)| self.blob(from, text))?;
+        self.append(record)
+    }
+
+    /// Copies attached code, as above.
+    pub fn attachment(&mut self, from: &Archive, record: &AttachmentRecord) -> Result<(), OpError> {
+        record
+            .forms
+            .iter()
+            .try_for_each(|form| self.blob(from, &form.code))?;
         self.append(record)
     }
 

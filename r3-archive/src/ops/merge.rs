@@ -60,6 +60,7 @@ struct Next {
     kernel: u64,
     allocation: u64,
     launch: u64,
+    attachment: u64,
     devices: Vec<DeviceRecord>,
 }
 
@@ -70,6 +71,7 @@ struct Ids {
     sources: HashMap<SourceId, u64>,
     kernels: HashMap<KernelId, u64>,
     allocations: HashMap<AllocationId, u64>,
+    launches: HashMap<LaunchId, u64>,
     ordinals: HashMap<i32, i32>,
 }
 
@@ -147,7 +149,28 @@ impl Merging<'_> {
                 ..stats.clone()
             })?;
         }
+        for attachment in archive.attachments() {
+            let attachment = self.attachment(attachment.clone());
+            self.output.attachment(archive, &attachment)?;
+        }
         Ok(())
+    }
+
+    fn attachment(&mut self, mut attachment: AttachmentRecord) -> AttachmentRecord {
+        self.next.attachment += 1;
+        attachment.id = AttachmentId(self.next.attachment);
+        for entry in &mut attachment.kernels {
+            entry.kernel = self.kernel_id(entry.kernel);
+            for launches in [&mut entry.verified, &mut entry.within] {
+                // Those that a trim has left out since have no new id.
+                *launches = launches
+                    .iter()
+                    .filter_map(|launch| Some(LaunchId(*self.ids.launches.get(launch)?)))
+                    .collect();
+            }
+        }
+        attachment.source = attachment.source.map(|source| self.source_id(source));
+        attachment
     }
 
     fn device(&mut self, device: &DeviceRecord) -> Result<(), OpError> {
@@ -190,6 +213,7 @@ impl Merging<'_> {
             launch.id, process.exe, process.pid, process.host
         ));
         self.next.launch += 1;
+        self.ids.launches.insert(launch.id, self.next.launch);
         launch.id = LaunchId(self.next.launch);
         launch.kernel = self.kernel_id(launch.kernel);
         launch.device = self.ordinal(launch.device);

@@ -1,5 +1,6 @@
 //! Operations on whole archives.
 
+mod attach;
 mod copy;
 mod fsck;
 mod merge;
@@ -9,6 +10,7 @@ mod trim;
 
 use crate::{ReadError, WriteError};
 
+pub use attach::{NewAttachment, attach};
 pub use fsck::{check, fsck};
 pub use merge::merge;
 pub use report::{BlockCount, Finding, MAX_FINDINGS, Report, Severity};
@@ -26,6 +28,9 @@ pub enum OpError {
     /// No launch was selected.
     #[error("no launch is selected, so there is nothing to write")]
     NothingSelected,
+    /// An attachment is for nothing that the archive has.
+    #[error("the archive has no kernel {0}, to which code was to be attached")]
+    NoKernel(crate::model::KernelId),
     /// There is no input.
     #[error("no archive to merge")]
     NoInput,

@@ -29,6 +29,7 @@ pub(super) fn check(archive: &Archive, damaged: HashSet<ChunkId>, report: &mut R
         }
     }
     checker.stats();
+    checker.attachments();
     let tables = archive.table_chunks();
     checker.used.extend(tables);
     let used = checker.used;
@@ -58,6 +59,10 @@ impl Checker<'_> {
         twice(
             "allocation",
             &mut archive.allocations().iter().map(|r| r.id.0),
+        );
+        twice(
+            "attachment",
+            &mut archive.attachments().iter().map(|r| r.id.0),
         );
     }
 
@@ -108,6 +113,31 @@ impl Checker<'_> {
                 let what = format!("kernel {}", kernel.id);
                 self.report
                     .error(what, format!("its module {module} is missing"));
+            }
+        }
+    }
+
+    fn attachments(&mut self) {
+        let archive = self.archive;
+        for attachment in archive.attachments() {
+            let what = format!("attachment {}", attachment.id);
+            for form in &attachment.forms {
+                self.blob(&what, &form.code);
+            }
+            if attachment.code(AttachedForm::Ptx).is_none() {
+                self.report.error(&what, "it has no PTX");
+            }
+            for entry in &attachment.kernels {
+                if archive.kernel(entry.kernel).is_none() {
+                    let message = format!("its kernel {} is missing", entry.kernel);
+                    self.report.error(&what, message);
+                }
+            }
+            if let Some(source) = attachment.source
+                && archive.source(source).is_none()
+            {
+                self.report
+                    .error(&what, format!("its source {source} is missing"));
             }
         }
     }

@@ -8,13 +8,17 @@ use std::{
 use super::{OpError, Written, copy::Output};
 use crate::{
     Archive,
-    model::{AllocationId, KernelId, LaunchId, LaunchRecord, ModuleId, RegionOwner, SourceId},
+    model::{
+        AllocationId, AttachmentRecord, KernelId, LaunchId, LaunchRecord, ModuleId, RegionOwner,
+        SourceId,
+    },
 };
 
 /// Writes the launches that `select` chooses to the new file `out`, with the kernels, modules,
 /// sources, allocations and chunks that they need and nothing else; ids stay as they are, and
 /// chunks are copied as they are compressed. Process and devices are kept, and so are the launch
-/// counts of the kernels that are kept, since a tuner weights by them.
+/// counts of the kernels that are kept, since a tuner weights by them, and the code that was
+/// attached to them.
 ///
 /// `select` sees each launch with nothing in `before` and `after`.
 pub fn trim(
@@ -77,6 +81,9 @@ pub fn trim(
         {
             output.append(stats)?;
         }
+        for attachment in &needs.attachments {
+            output.attachment(archive, attachment)?;
+        }
         output.append(archive.process_stats())
     })
 }
@@ -89,6 +96,7 @@ struct Needs {
     modules: HashSet<ModuleId>,
     sources: HashSet<SourceId>,
     allocations: HashSet<AllocationId>,
+    attachments: Vec<AttachmentRecord>,
 }
 
 impl Needs {
@@ -110,6 +118,16 @@ impl Needs {
                     RegionOwner::Allocation(id) => needs.allocations.insert(*id),
                     RegionOwner::Global { module, .. } => needs.modules.insert(*module),
                 };
+            }
+        }
+        for attachment in archive.attachments() {
+            let mut attachment = attachment.clone();
+            attachment
+                .kernels
+                .retain(|entry| needs.kernels.contains(&entry.kernel));
+            if !attachment.kernels.is_empty() {
+                needs.sources.extend(attachment.source);
+                needs.attachments.push(attachment);
             }
         }
         for module in &needs.modules {

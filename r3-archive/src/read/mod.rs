@@ -70,6 +70,7 @@ pub struct Archive {
     allocations: Vec<AllocationRecord>,
     kernel_stats: Vec<KernelStatsRecord>,
     process_stats: ProcessStatsRecord,
+    attachments: Vec<AttachmentRecord>,
     ids: Ids,
     /// Ascending by launch id.
     slots: Vec<Slot>,
@@ -183,6 +184,17 @@ impl Archive {
     /// Counts of the process, as they were written last.
     pub fn process_stats(&self) -> &ProcessStatsRecord {
         &self.process_stats
+    }
+
+    /// Code that was attached after the capture, oldest first.
+    pub fn attachments(&self) -> &[AttachmentRecord] {
+        &self.attachments
+    }
+
+    /// Code that was attached to a kernel, newest first.
+    pub fn attached_to(&self, kernel: KernelId) -> impl Iterator<Item = &AttachmentRecord> {
+        let all = self.attachments.iter().rev();
+        all.filter(move |attachment| attachment.kernel(kernel).is_some())
     }
 
     /// The module with this id.

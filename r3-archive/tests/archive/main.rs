@@ -1,6 +1,7 @@
 //! Tests of whole archives: written, damaged, killed, cut, and read again.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod attach;
 mod common;
 mod concurrency;
 mod damage;
