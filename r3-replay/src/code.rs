@@ -61,6 +61,8 @@ pub enum Part {
     Entry(usize),
     /// PTX that was given in place of the image.
     Attached(usize),
+    /// Code that was given in place of one kernel's.
+    Substitute(u64),
 }
 
 /// Code to be loaded.

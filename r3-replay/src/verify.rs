@@ -40,6 +40,9 @@ pub struct VerifyOptions<'t> {
     pub strict: bool,
     /// How often each launch runs.
     pub repeat: u32,
+    /// Why bits may differ, where it is not the code that runs which decides that: what runs in place of a kernel is
+    /// allowed what the kernel is.
+    pub allowed: Option<&'t [Inexact]>,
 }
 
 impl<'t> VerifyOptions<'t> {
@@ -49,6 +52,7 @@ impl<'t> VerifyOptions<'t> {
             tolerances,
             strict: true,
             repeat: 1,
+            allowed: None,
         }
     }
 }
@@ -233,7 +237,10 @@ fn one_run<'l, 'a: 'l>(
     options: VerifyOptions<'_>,
 ) -> Result<Found<'l>, ReplayError> {
     let restored = replayer.restore(launch)?;
-    let inexact = replayer.inexact(&restored)?;
+    let inexact = match options.allowed {
+        Some(allowed) => allowed.to_vec(),
+        None => replayer.inexact(&restored)?,
+    };
     replayer.launch(&restored)?;
     let races = replayer
         .work()

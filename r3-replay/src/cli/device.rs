@@ -29,9 +29,24 @@ pub enum DeviceKind {
     Cpu,
 }
 
-/// Options about the device.
+/// Options about the device, and which code runs on it.
 #[derive(clap::Args, Clone, Debug)]
 pub struct DeviceArgs {
+    #[command(flatten)]
+    pub place: PlaceArgs,
+
+    /// Which code runs: what the driver picks from the recorded image, machine code, or PTX.
+    #[arg(long, value_enum, default_value_t)]
+    pub code: CodeMode,
+
+    /// PTX to run instead of the recorded code of the kernels that it has. May be repeated.
+    #[arg(long, value_name = "FILE")]
+    pub ptx: Vec<PathBuf>,
+}
+
+/// Options about the device.
+#[derive(clap::Args, Clone, Debug)]
+pub struct PlaceArgs {
     /// Where launches run: on a GPU, or, as PTX, on host threads. Without it, and without options of one of them: on
     /// the GPU when there is one.
     #[arg(long, value_enum, default_value_t)]
@@ -44,14 +59,6 @@ pub struct DeviceArgs {
     /// Where memory goes: where it was, or elsewhere, with pointers rewritten.
     #[arg(long, value_enum, default_value_t)]
     pub addr: AddressMode,
-
-    /// Which code runs: what the driver picks from the recorded image, machine code, or PTX.
-    #[arg(long, value_enum, default_value_t)]
-    pub code: CodeMode,
-
-    /// PTX to run instead of the recorded code of the kernels that it has. May be repeated.
-    #[arg(long, value_name = "FILE")]
-    pub ptx: Vec<PathBuf>,
 
     /// Leave words alone that point to a variable which lies elsewhere than recorded.
     #[arg(long)]
@@ -78,7 +85,16 @@ pub struct BlockArgs {
     pub blocks: Option<BlockRange>,
 }
 
-impl DeviceArgs {
+impl PlaceArgs {
+    /// With the code that the driver picks.
+    pub fn with_recorded_code(&self) -> DeviceArgs {
+        DeviceArgs {
+            place: self.clone(),
+            code: CodeMode::Auto,
+            ptx: Vec::new(),
+        }
+    }
+
     /// An option that only the CPU device has.
     fn of_cpu(&self, blocks: Option<BlockRange>) -> Option<&'static str> {
         [
@@ -99,6 +115,7 @@ pub fn open(
     archive: &Archive,
     launches: &[&LaunchRecord],
 ) -> Result<Box<dyn Device>, Failure> {
+    let args = &args.place;
     let cpu_option = args.of_cpu(blocks);
     let kind = match (args.device, args.gpu, cpu_option) {
         (DeviceKind::Cuda, _, Some(option)) | (DeviceKind::Auto, Some(_), Some(option)) => {
@@ -176,9 +193,9 @@ pub fn replayer<'a>(
     launches: &[&LaunchRecord],
 ) -> Result<Replayer<'a>, Failure> {
     let options = ReplayOptions {
-        addresses: args.addr,
+        addresses: args.place.addr,
         code: args.code,
-        follow_globals: !args.keep_global_pointers,
+        follow_globals: !args.place.keep_global_pointers,
         blocks,
     };
     let own_addresses = device.info().platform == Platform::Cpu;

@@ -213,6 +213,7 @@ pub fn run(args: &Args, out: &mut Output) -> Result<u8, Failure> {
         tolerances: &tolerances,
         strict: args.strict,
         repeat: args.repeat,
+        allowed: None,
     };
     let width = name_width(&archive);
     if !args.json && done == 0 {

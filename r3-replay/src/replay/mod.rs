@@ -15,8 +15,8 @@ use r3_archive::model::{KernelId, KernelRecord, LaunchAttribute, LaunchId, Launc
 pub use self::comparison::{BufferResult, ChunkDifference};
 pub use self::copies::Golden;
 pub use self::judge::Judge;
-pub use self::modules::Attached;
 use self::modules::Modules;
+pub use self::modules::{Attached, Substitute};
 pub use self::sample::SampleResult;
 use crate::code::{CodeMode, Form};
 use crate::compare::{BufferName, InferredTypes};
@@ -209,6 +209,37 @@ impl<'a> Replayer<'a> {
     /// Lets PTX stand in for the code of the kernels that it has.
     pub fn attach(&mut self, attached: Attached) {
         self.modules.attach(attached);
+    }
+
+    /// Lets code stand in for one kernel's own, or its own again with `None`. What was restored for the code that
+    /// stood in before must not be launched any more.
+    pub fn substitute(
+        &mut self,
+        kernel: KernelId,
+        code: Option<Substitute>,
+    ) -> Result<(), DeviceError> {
+        self.known.clear();
+        match self.archive.kernel(kernel) {
+            Some(kernel) => self.modules.substitute(self.device, kernel, code),
+            None => Ok(()),
+        }
+    }
+
+    /// Takes all code, and nothing else, off the device. What was restored must not be launched any more.
+    pub fn unload(&mut self) -> Result<(), DeviceError> {
+        self.known.clear();
+        self.modules.clear(self.device)
+    }
+
+    /// A `CUfunction_attribute` of the code that a launch was restored for.
+    pub fn kernel_attribute(
+        &mut self,
+        restored: &Restored<'_>,
+        attribute: i32,
+    ) -> Result<i32, ReplayError> {
+        self.attempt(restored.launch, |this| {
+            Ok(this.device.kernel_attribute(restored.handle, attribute)?)
+        })
     }
 
     /// The launch that left the device unusable for this process, if one did.

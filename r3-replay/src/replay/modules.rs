@@ -29,11 +29,25 @@ pub struct Attached {
     pub image: Image,
 }
 
+/// Code that stands in for that of one kernel, whatever else there is.
+#[derive(Clone, Debug)]
+pub struct Substitute {
+    /// What it is, for people.
+    pub name: String,
+    /// A cubin for the device, or PTX.
+    pub bytes: Vec<u8>,
+    /// Its form.
+    pub form: Form,
+}
+
 /// Images and modules. What was read or loaded once is kept.
 pub(super) struct Modules<'a> {
     archive: &'a Archive,
     mode: CodeMode,
     attached: Vec<Attached>,
+    /// With a number that no other substitute had.
+    substitutes: HashMap<KernelId, (u64, Substitute)>,
+    next_substitute: u64,
     images: HashMap<ModuleId, Image>,
     /// By module, and which part of its image.
     loaded: HashMap<(ModuleId, Part), Loaded>,
@@ -47,6 +61,8 @@ impl<'a> Modules<'a> {
             archive,
             mode,
             attached: Vec::new(),
+            substitutes: HashMap::new(),
+            next_substitute: 0,
             images: HashMap::new(),
             loaded: HashMap::new(),
             kernels: HashMap::new(),
@@ -57,6 +73,30 @@ impl<'a> Modules<'a> {
     /// Lets PTX stand in for the code of the kernels that it has.
     pub fn attach(&mut self, attached: Attached) {
         self.attached.push(attached);
+    }
+
+    /// Lets code stand in for a kernel's own, or the kernel's own code again. What stood in for it before is taken
+    /// off the device; the kernel's own code stays there.
+    pub fn substitute(
+        &mut self,
+        device: &mut dyn Device,
+        kernel: &KernelRecord,
+        code: Option<Substitute>,
+    ) -> Result<(), DeviceError> {
+        self.kernels.remove(&kernel.id);
+        let earlier = self.substitutes.remove(&kernel.id);
+        if let Some(code) = code {
+            self.substitutes
+                .insert(kernel.id, (self.next_substitute, code));
+            self.next_substitute += 1;
+        }
+        let (Some((number, _)), Some(module)) = (earlier, kernel.module) else {
+            return Ok(());
+        };
+        match self.loaded.remove(&(module, Part::Substitute(number))) {
+            Some(loaded) => device.unload(loaded.handle),
+            None => Ok(()),
+        }
     }
 
     /// Takes all code off the device.
@@ -136,7 +176,8 @@ impl<'a> Modules<'a> {
         }
         let (options, dropped) = jit_options(&record.jit_options);
         // Options are for compiling; machine code takes none of them.
-        let options = if record.kind == ImageKind::Cubin {
+        let machine_code = matches!(part, Part::Substitute(_)) && matches!(form, Form::Sass(_));
+        let options = if record.kind == ImageKind::Cubin || machine_code {
             Vec::new()
         } else {
             options
@@ -152,7 +193,7 @@ impl<'a> Modules<'a> {
         Ok((loaded, note))
     }
 
-    /// The code that stands for a kernel's: attached PTX, else what its image has for the device.
+    /// The code that stands for a kernel's: a substitute, else attached PTX, else what its image has for the device.
     fn choose(
         &mut self,
         device: &dyn Device,
@@ -163,6 +204,14 @@ impl<'a> Modules<'a> {
             sm: device.info().architecture(),
             machine_code: device.runs_machine_code(),
         };
+        if let Some((number, code)) = self.substitutes.get(&kernel.id) {
+            return Ok(Code {
+                bytes: code.bytes.clone(),
+                part: Part::Substitute(*number),
+                form: code.form,
+                note: Some(format!("{} runs instead of the recorded code", code.name)),
+            });
+        }
         for (index, attached) in self.attached.iter().enumerate() {
             let Ok(code) = code::choose(&attached.image, &kernel.name, target, CodeMode::Ptx)
             else {
