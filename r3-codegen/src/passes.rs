@@ -1,1 +1,0 @@
-//! Target machine, pipelines, LLVM's options.
