@@ -1,0 +1,554 @@
+//! Decides which registers are pointers.
+
+use std::collections::HashSet;
+
+use r3_ptx::typed::{Body, RegId};
+
+use super::scan::{Definition, Facts, Part, integer};
+use super::{pointer_bits, space};
+
+/// Rounds of "what came from an address is no index" before everything is left an integer. Real code needs two or three.
+const ROUNDS: usize = 16;
+
+/// What each register holds.
+pub(super) fn solve(facts: &Facts, body: &Body) -> Vec<Option<u32>> {
+    let mut solver = Solver::new(facts, body);
+    for _ in 0..ROUNDS {
+        solver.settle();
+        let pointers = solver.wanted();
+        let before = solver.refused;
+        solver.indices_from_addresses(&pointers);
+        let spaces = solver.spaces(&pointers);
+        if solver.refused == before {
+            return spaces;
+        }
+    }
+    vec![None; body.registers.len()]
+}
+
+/// What is known of one register.
+#[derive(Clone, Copy, Debug, Default)]
+struct Known {
+    /// Something shows that it holds an address.
+    address: bool,
+    /// It is an integer.
+    integer: bool,
+}
+
+struct Solver<'f> {
+    facts: &'f Facts,
+    known: Vec<Known>,
+    /// Bits of each register.
+    widths: Vec<u32>,
+    /// Definitions that a register has a part in, by register.
+    touching: Vec<Vec<u32>>,
+    /// Definitions to look at.
+    queue: Vec<u32>,
+    queued: Vec<bool>,
+    /// How many registers were found to be integers.
+    refused: usize,
+}
+
+impl<'f> Solver<'f> {
+    fn new(facts: &'f Facts, body: &Body) -> Self {
+        let registers = body.registers.len();
+        let definitions = facts.definitions.len();
+        let mut touching = vec![Vec::new(); registers];
+        for (i, (register, definition)) in facts.definitions.iter().enumerate() {
+            for register in sources(definition).chain([*register]) {
+                if let Some(list) = touching.get_mut(register.0 as usize) {
+                    list.push(i as u32);
+                }
+            }
+        }
+        let mut solver = Self {
+            facts,
+            known: vec![Known::default(); registers],
+            widths: body.registers.iter().map(|r| r.ty.bits()).collect(),
+            touching,
+            queue: (0..definitions as u32).rev().collect(),
+            queued: vec![true; definitions],
+            refused: 0,
+        };
+        for (i, register) in body.registers.iter().enumerate() {
+            if !integer(register.ty) {
+                solver.refuse(RegId(i as u32));
+            }
+        }
+        let declared = facts.declared.iter().copied();
+        for register in declared.chain(facts.addresses.iter().map(|(register, _)| *register)) {
+            solver.accept(register);
+        }
+        solver
+    }
+
+    fn known(&self, register: RegId) -> Known {
+        let known = self.known.get(register.0 as usize);
+        known.copied().unwrap_or(Known {
+            address: false,
+            integer: true,
+        })
+    }
+
+    fn wake(&mut self, register: RegId) {
+        let touching = self.touching.get(register.0 as usize);
+        for &definition in touching.into_iter().flatten() {
+            if let Some(queued) = self.queued.get_mut(definition as usize)
+                && !std::mem::replace(queued, true)
+            {
+                self.queue.push(definition);
+            }
+        }
+    }
+
+    fn accept(&mut self, register: RegId) {
+        if let Some(known) = self.known.get_mut(register.0 as usize)
+            && !known.address
+        {
+            known.address = true;
+            self.wake(register);
+        }
+    }
+
+    fn refuse(&mut self, register: RegId) {
+        if let Some(known) = self.known.get_mut(register.0 as usize)
+            && !known.integer
+        {
+            known.integer = true;
+            self.refused += 1;
+            self.wake(register);
+        }
+    }
+
+    /// Looks at definitions until nothing changes, and then at what is still open.
+    fn settle(&mut self) {
+        loop {
+            while let Some(definition) = self.queue.pop() {
+                if let Some(queued) = self.queued.get_mut(definition as usize) {
+                    *queued = false;
+                }
+                self.look(definition);
+            }
+            let facts = self.facts;
+            let open = |(to, definition): &&(RegId, Definition)| {
+                let known = self.known(*to);
+                let sum = matches!(definition, Definition::Sum(_));
+                sum && known.address && !known.integer && self.base(definition) == Base::Open
+            };
+            let open: Vec<_> = facts.definitions.iter().filter(open).collect();
+            if open.is_empty() {
+                return;
+            }
+            for (register, _) in open {
+                self.refuse(*register);
+            }
+        }
+    }
+
+    fn look(&mut self, definition: u32) {
+        let facts = self.facts;
+        let Some((to, definition)) = facts.definitions.get(definition as usize) else {
+            return;
+        };
+        match definition {
+            Definition::Integer => self.refuse(*to),
+            Definition::Address(_) => self.accept(*to),
+            Definition::Number | Definition::Loaded => {}
+            Definition::Resized(from) => self.link(*to, *from),
+            Definition::Copy(parts) => {
+                for part in parts {
+                    match part {
+                        Part::Register(from) => self.link(*to, *from),
+                        Part::Symbol(_) => self.accept(*to),
+                        Part::Other => {}
+                    }
+                }
+            }
+            Definition::Sum(_) | Definition::Offset(_) => match self.base(definition) {
+                Base::None => self.refuse(*to),
+                Base::Open => {}
+                Base::Part(Part::Register(from), sure) => {
+                    if sure {
+                        self.accept(*to);
+                    } else if self.known(*to).address && !self.known(*to).integer {
+                        self.accept(from);
+                    }
+                }
+                Base::Part(..) => self.accept(*to),
+            },
+        }
+    }
+
+    /// Two registers hold the same address, or none.
+    fn link(&mut self, to: RegId, from: RegId) {
+        if self.known(from).integer {
+            self.refuse(to);
+        } else if self.known(from).address {
+            self.accept(to);
+        }
+        if self.known(to).address && !self.known(to).integer {
+            self.accept(from);
+        }
+    }
+
+    /// The part of a sum that is the address.
+    fn base(&self, definition: &Definition) -> Base {
+        let known = |part: Part| match part {
+            Part::Register(register) => self.known(register),
+            Part::Symbol(_) => Known {
+                address: true,
+                integer: false,
+            },
+            Part::Other => Known {
+                address: false,
+                integer: true,
+            },
+        };
+        let is = |part: Part| known(part).address && !known(part).integer;
+        let is_not = |part: Part| known(part).integer;
+        match *definition {
+            Definition::Offset([base, index]) => match () {
+                () if is_not(base) || is(index) => Base::None,
+                () => Base::Part(base, is(base)),
+            },
+            Definition::Sum([a, b]) => match (is(a), is(b)) {
+                (true, true) => Base::None,
+                (true, false) => Base::Part(a, true),
+                (false, true) => Base::Part(b, true),
+                (false, false) => match (is_not(a), is_not(b)) {
+                    (true, true) => Base::None,
+                    (false, true) => Base::Part(a, false),
+                    (true, false) => Base::Part(b, false),
+                    (false, false) => Base::Open,
+                },
+            },
+            _ => Base::None,
+        }
+    }
+
+    /// Registers that are used as addresses, themselves or through others, and can be.
+    fn wanted(&self) -> Vec<bool> {
+        let facts = self.facts;
+        let able = |register: RegId| {
+            let known = self.known(register);
+            known.address && !known.integer
+        };
+        let mut wanted = vec![false; self.known.len()];
+        let mut makes: Vec<Vec<u32>> = vec![Vec::new(); self.known.len()];
+        for (i, (to, _)) in facts.definitions.iter().enumerate() {
+            if let Some(list) = makes.get_mut(to.0 as usize) {
+                list.push(i as u32);
+            }
+        }
+        let mut queue: Vec<RegId> = facts.addresses.iter().map(|(r, _)| *r).collect();
+        while let Some(register) = queue.pop() {
+            match wanted.get_mut(register.0 as usize) {
+                Some(wanted) if able(register) && !*wanted => *wanted = true,
+                _ => continue,
+            }
+            for &definition in makes.get(register.0 as usize).into_iter().flatten() {
+                let Some((_, definition)) = facts.definitions.get(definition as usize) else {
+                    continue;
+                };
+                match self.base(definition) {
+                    Base::Part(Part::Register(base), _) => queue.push(base),
+                    _ if matches!(definition, Definition::Copy(_) | Definition::Resized(_)) => {
+                        queue.extend(sources(definition));
+                    }
+                    _ => {}
+                }
+            }
+        }
+        wanted
+    }
+
+    /// Refuses sums whose index came from an address.
+    fn indices_from_addresses(&mut self, pointers: &[bool]) {
+        let facts = self.facts;
+        let is_pointer = |register: RegId| pointers.get(register.0 as usize) == Some(&true);
+        let mut reads: Vec<Vec<u32>> = vec![Vec::new(); pointers.len()];
+        let mut tainted = vec![false; pointers.len()];
+        let mut queue: Vec<RegId> = Vec::new();
+        for (i, (_, read)) in facts.flows.iter().enumerate() {
+            for part in read {
+                if let Part::Register(register) = part
+                    && let Some(list) = reads.get_mut(register.0 as usize)
+                {
+                    list.push(i as u32);
+                }
+            }
+        }
+        // An address is in what was made of a pointer or a symbol, and in a parameter that others take for a pointer.
+        for (written, read) in &facts.flows {
+            let from = |part: &Part| match part {
+                Part::Register(register) => is_pointer(*register),
+                Part::Symbol(_) => true,
+                Part::Other => false,
+            };
+            if read.iter().any(from) {
+                queue.extend(written);
+            }
+        }
+        let loads = facts.parameter_loads.iter();
+        let rooted: HashSet<u32> = loads
+            .filter(|(r, _)| is_pointer(*r))
+            .map(|(_, p)| *p)
+            .collect();
+        let loads = facts.parameter_loads.iter();
+        queue.extend(loads.filter(|(_, p)| rooted.contains(p)).map(|(r, _)| *r));
+        while let Some(register) = queue.pop() {
+            if is_pointer(register) {
+                continue;
+            }
+            match tainted.get_mut(register.0 as usize) {
+                Some(tainted) if !*tainted => *tainted = true,
+                _ => continue,
+            }
+            for &flow in reads.get(register.0 as usize).into_iter().flatten() {
+                let written = facts.flows.get(flow as usize).map(|(written, _)| written);
+                queue.extend(written.into_iter().flatten());
+            }
+        }
+        for (to, definition) in &facts.definitions {
+            if !is_pointer(*to) {
+                continue;
+            }
+            let base = match self.base(definition) {
+                Base::Part(base, _) => base,
+                _ => continue,
+            };
+            let dirty = |register: RegId| {
+                Part::Register(register) != base && tainted.get(register.0 as usize) == Some(&true)
+            };
+            if sources(definition).any(dirty) {
+                self.refuse(*to);
+            }
+        }
+    }
+
+    /// The space of each pointer. Refuses those with none, or with several.
+    fn spaces(&mut self, pointers: &[bool]) -> Vec<Option<u32>> {
+        let facts = self.facts;
+        let is_pointer = |register: RegId| pointers.get(register.0 as usize) == Some(&true);
+        let mut groups = Groups::new(pointers.len());
+        for (to, definition) in facts.definitions.iter().filter(|(to, _)| is_pointer(*to)) {
+            match self.base(definition) {
+                Base::Part(Part::Register(base), _) => groups.join(*to, base),
+                _ if matches!(definition, Definition::Copy(_) | Definition::Resized(_)) => {
+                    for from in sources(definition) {
+                        groups.join(*to, from);
+                    }
+                }
+                _ => {}
+            }
+        }
+        let mut found = vec![Group::default(); pointers.len()];
+        let widths = &self.widths;
+        let mut group = |register: RegId, note: &dyn Fn(&mut Group, u32)| {
+            let width = widths.get(register.0 as usize).copied().unwrap_or(0);
+            if is_pointer(register)
+                && let Some(group) = found.get_mut(groups.of(register))
+            {
+                group.widths |= width;
+                note(group, width);
+            }
+        };
+        for (to, definition) in &facts.definitions {
+            let parts = match definition {
+                Definition::Copy(parts) | Definition::Sum(parts) | Definition::Offset(parts) => {
+                    parts.as_slice()
+                }
+                _ => &[],
+            };
+            let symbols = parts.iter().filter_map(|part| match part {
+                Part::Symbol(space) => Some(*space),
+                _ => None,
+            });
+            let address = match definition {
+                Definition::Address(space) => Some(*space),
+                _ => None,
+            };
+            for space in symbols.chain(address) {
+                group(*to, &|group, _| group.made(space));
+            }
+            let loaded = matches!(definition, Definition::Loaded);
+            group(*to, &|group, _| group.rooted |= loaded);
+            // What an integer is made of is used as bits, and so is an index.
+            let base = match self.base(definition) {
+                Base::Part(Part::Register(base), _) if is_pointer(*to) => Some(base),
+                _ => None,
+            };
+            let copies = matches!(definition, Definition::Copy(_) | Definition::Resized(_));
+            for from in sources(definition) {
+                if base != Some(from) && !(copies && is_pointer(*to)) {
+                    group(from, &|group, width| group.bits |= width);
+                }
+            }
+        }
+        for (register, space) in &facts.addresses {
+            group(*register, &|group, _| group.used(*space));
+        }
+        for register in &facts.values {
+            group(*register, &|group, width| group.bits |= width);
+        }
+        let mut roots = vec![None; pointers.len()];
+        for i in (0..pointers.len() as u32)
+            .map(RegId)
+            .filter(|r| is_pointer(*r))
+        {
+            let group = found.get(groups.of(i)).copied().unwrap_or_default();
+            match group.space() {
+                Some(space) => {
+                    if let Some(root) = roots.get_mut(i.0 as usize) {
+                        *root = Some(space);
+                    }
+                }
+                None => self.refuse(i),
+            }
+        }
+        roots
+    }
+}
+
+/// Registers in a definition.
+fn sources(definition: &Definition) -> impl Iterator<Item = RegId> + '_ {
+    let (parts, resized) = match definition {
+        Definition::Copy(parts) | Definition::Sum(parts) | Definition::Offset(parts) => {
+            (parts.as_slice(), None)
+        }
+        Definition::Resized(from) => (&[][..], Some(*from)),
+        _ => (&[][..], None),
+    };
+    let registers = parts.iter().filter_map(|part| match part {
+        Part::Register(register) => Some(*register),
+        _ => None,
+    });
+    registers.chain(resized)
+}
+
+/// Which part of a sum is its address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Base {
+    /// None, or more than one: the sum is an integer.
+    None,
+    /// It may be either: nothing tells.
+    Open,
+    /// This part; the flag: something shows it, it is not only that the other cannot be.
+    Part(Part, bool),
+}
+
+/// Registers that hold addresses in the same space: sets that grow together.
+struct Groups {
+    parents: Vec<u32>,
+}
+
+impl Groups {
+    fn new(len: usize) -> Self {
+        Self {
+            parents: (0..len as u32).collect(),
+        }
+    }
+
+    fn parent(&self, i: u32) -> u32 {
+        self.parents.get(i as usize).copied().unwrap_or(i)
+    }
+
+    fn of(&mut self, register: RegId) -> usize {
+        let mut i = register.0;
+        while self.parent(i) != i {
+            let above = self.parent(self.parent(i));
+            if let Some(parent) = self.parents.get_mut(i as usize) {
+                *parent = above;
+            }
+            i = above;
+        }
+        i as usize
+    }
+
+    fn join(&mut self, a: RegId, b: RegId) {
+        let (a, b) = (self.of(a), self.of(b));
+        let (low, high) = (a.min(b), a.max(b));
+        if let Some(parent) = self.parents.get_mut(high) {
+            *parent = low as u32;
+        }
+    }
+}
+
+/// What is known of a group.
+#[derive(Clone, Copy, Debug, Default)]
+struct Group {
+    /// Spaces in which its addresses are made, as a set.
+    made: Spaces,
+    /// Spaces in which they are used.
+    used: Spaces,
+    /// Some address comes from memory.
+    rooted: bool,
+    /// Bits of its registers, or-ed: 32, 64.
+    widths: u32,
+    /// Bits of those of its registers that are used as integers.
+    bits: u32,
+}
+
+/// A set of address spaces.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Spaces(u128);
+
+impl Spaces {
+    fn of(spaces: &[u32]) -> Self {
+        spaces.iter().fold(Self::default(), |set, s| set.with(*s))
+    }
+
+    fn with(self, space: u32) -> Self {
+        Self(self.0 | 1 << space)
+    }
+
+    fn within(self, others: &[u32]) -> bool {
+        self.0 & !Self::of(others).0 == 0
+    }
+
+    fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+}
+
+impl Group {
+    fn made(&mut self, space: u32) {
+        self.made = self.made.with(space);
+    }
+
+    fn used(&mut self, space: u32) {
+        self.used = self.used.with(space);
+    }
+
+    /// The one space that serves all definitions and uses.
+    fn space(self) -> Option<u32> {
+        if self.made.is_empty() && !self.rooted {
+            return None;
+        }
+        // An address in global memory has the same bits as a generic one, and `.shared` is a part of `.shared::cluster`.
+        let serves: &[(u32, &[u32])] = &[
+            (space::GLOBAL, &[space::GLOBAL]),
+            (space::GENERIC, &[space::GENERIC, space::GLOBAL]),
+            (space::GLOBAL, &[space::GENERIC, space::GLOBAL]),
+            (space::SHARED, &[space::SHARED, space::CLUSTER]),
+            (space::CONST, &[space::CONST]),
+            (space::LOCAL, &[space::LOCAL]),
+            (space::PARAM, &[space::PARAM]),
+        ];
+        let (found, _) = serves.iter().find(|(space, uses)| {
+            let makes = match self.made.is_empty() {
+                true => *space != space::PARAM,
+                false => self.made == Spaces::of(&[*space]),
+            };
+            makes && self.used.within(uses)
+        })?;
+        let narrow = pointer_bits(*found) < 64;
+        let fits = match *found {
+            space::SHARED => self.bits & 64 == 0,
+            // LLVM cannot take the bits of a parameter's address.
+            space::PARAM => self.widths == 64 && self.bits == 0,
+            _ => self.widths == 64 && !(narrow && self.bits != 0),
+        };
+        fits.then_some(*found)
+    }
+}

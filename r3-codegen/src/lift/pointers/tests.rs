@@ -1,0 +1,1 @@
+//! Roots of real compilers' output and of small texts.
