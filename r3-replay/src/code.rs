@@ -18,6 +18,8 @@ pub enum CodeMode {
     Sass,
     /// PTX, compiled by the driver, or nothing.
     Ptx,
+    /// PTX that was attached to the kernel, or nothing.
+    Attached,
 }
 
 /// What form a kernel's code has.
@@ -61,6 +63,8 @@ pub enum Part {
     Entry(usize),
     /// PTX that was given in place of the image.
     Attached(usize),
+    /// PTX of the archive's attachment with this number.
+    Stored(u64),
     /// Code that was given in place of one kernel's.
     Substitute(u64),
 }
@@ -98,13 +102,22 @@ pub enum CodeError {
     /// The device runs PTX alone, and there is none.
     #[error(
         "the CPU device runs PTX, and the image has none of kernel {kernel}: it has {forms}. \
-         Use --device cuda on a machine with such a GPU, or give the kernel's PTX with --ptx FILE"
+         Use --device cuda on a machine with such a GPU, give the kernel's PTX with --ptx FILE, or add it to the archive \
+         with `r3-replay attach`"
     )]
     NoPtx {
         /// The kernel.
         kernel: String,
         /// What the image has.
         forms: String,
+    },
+    /// Attached code was asked for, and there is none.
+    #[error(
+        "--code attached: no code is attached to kernel {kernel}; `r3-replay attach` does that"
+    )]
+    NotAttached {
+        /// The kernel.
+        kernel: String,
     },
     /// Machine code was asked for on a device that runs none.
     #[error("--code sass: the CPU device runs PTX only; use --device cuda")]
@@ -135,6 +148,17 @@ pub enum CodeError {
     },
 }
 
+impl CodeError {
+    /// Whether the image has nothing that may run, so that code from elsewhere may.
+    pub fn nothing_runs(&self) -> bool {
+        match self {
+            Self::NothingRuns { .. } | Self::NoPtx { .. } | Self::NotAttached { .. } => true,
+            Self::FormMissing { mode, .. } => *mode == "ptx",
+            Self::NoMachineCode | Self::Damaged { .. } => false,
+        }
+    }
+}
+
 fn sm_name(sm: u32) -> String {
     format!("sm_{sm}")
 }
@@ -147,10 +171,15 @@ pub fn choose(
     mode: CodeMode,
 ) -> Result<Code, CodeError> {
     let sm = target.sm;
+    // Not in the image, whatever that has.
+    let not_attached = || CodeError::NotAttached {
+        kernel: kernel.to_owned(),
+    };
     if !target.machine_code {
         return match mode {
             CodeMode::Sass => Err(CodeError::NoMachineCode),
             CodeMode::Auto | CodeMode::Ptx => ptx_alone(image, kernel, sm),
+            CodeMode::Attached => Err(not_attached()),
         };
     }
     let missing = |mode, wanted| CodeError::FormMissing {
@@ -167,6 +196,7 @@ pub fn choose(
         CodeMode::Ptx => {
             extract(image, kernel, sm, CodeForm::Ptx)?.ok_or_else(|| missing("ptx", "PTX"))
         }
+        CodeMode::Attached => Err(not_attached()),
     }
 }
 
@@ -497,7 +527,8 @@ mod tests {
         assert_eq!(
             chosen(&cubin, CPU, CodeMode::Auto).unwrap_err(),
             "the CPU device runs PTX, and the image has none of kernel saxpy: it has SASS sm_90a. \
-             Use --device cuda on a machine with such a GPU, or give the kernel's PTX with --ptx FILE"
+             Use --device cuda on a machine with such a GPU, give the kernel's PTX with --ptx FILE, or add it to \
+             the archive with `r3-replay attach`"
         );
     }
 

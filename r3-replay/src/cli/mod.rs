@@ -1,5 +1,6 @@
 //! The program: arguments in, library called, tables or JSON out.
 
+mod attach;
 mod bench;
 mod capture;
 mod convert;
@@ -42,6 +43,7 @@ enum Command {
     Bench(bench::Args),
     Noise(noise::Args),
     Extract(extract::Args),
+    Attach(attach::Args),
     Trim(trim::TrimArgs),
     Merge(trim::MergeArgs),
     Fsck(fsck::Args),
@@ -101,6 +103,7 @@ pub fn main() -> ExitCode {
         Command::Bench(args) => bench::run(args, &mut out),
         Command::Noise(args) => noise::run(args, &mut out),
         Command::Extract(args) => extract::run(args, &mut out),
+        Command::Attach(args) => attach::run(args, &mut out),
         Command::Trim(args) => trim::trim(args, &mut out),
         Command::Merge(args) => trim::merge(args, &mut out),
         Command::Fsck(args) => fsck::run(args, &mut out),

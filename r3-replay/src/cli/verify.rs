@@ -383,7 +383,7 @@ fn reasons(report: &LaunchReport) -> String {
     spelled.join("; ")
 }
 
-fn print(out: &mut Output, report: &LaunchReport, width: usize) -> Result<(), Failure> {
+pub(super) fn print(out: &mut Output, report: &LaunchReport, width: usize) -> Result<(), Failure> {
     let mut result = match report.outcome {
         Outcome::Identical => "ok".to_owned(),
         Outcome::Within => "ok, within tolerance".to_owned(),

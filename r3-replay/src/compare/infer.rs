@@ -35,6 +35,11 @@ impl InferredTypes {
             .unwrap_or_default()
     }
 
+    /// Whether nothing is known.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// The type of a buffer that goes by several names.
     pub fn get<'n>(&self, names: impl IntoIterator<Item = &'n str>) -> Option<ElementType> {
         let mut types = names.into_iter().filter_map(|name| self.0.get(name));

@@ -5,13 +5,16 @@ use std::collections::hash_map::Entry;
 use std::rc::Rc;
 
 use r3_archive::Archive;
-use r3_archive::model::{ImageKind, KernelId, KernelRecord, ModuleId};
+use r3_archive::model::{
+    AttachedForm, AttachmentRecord, ImageKind, KernelId, KernelRecord, ModuleId,
+};
 use r3_image::{Image, KernelInfo};
 
-use crate::code::{self, Code, CodeMode, Form, Part};
+use crate::code::{self, Code, CodeError, CodeMode, Form, Part};
 use crate::compare::InferredTypes;
 use crate::device::{AddressRange, Device, DeviceError, JitOption, ModuleHandle};
 use crate::error::Cause;
+use crate::names::printable;
 
 /// A loaded module.
 #[derive(Clone, Copy, Debug)]
@@ -120,11 +123,16 @@ impl<'a> Modules<'a> {
         if let Some(known) = self.types.get(&kernel.id) {
             return Rc::clone(known);
         }
-        let types = kernel
+        let mut types = kernel
             .module
             .and_then(|module| self.image(module).ok())
             .map(|image| InferredTypes::of(image, kernel))
             .unwrap_or_default();
+        if types.is_empty() {
+            let images = self.stored_images(kernel.id);
+            let mut attached = images.map(|image| InferredTypes::of(&image, kernel));
+            types = attached.find(|types| !types.is_empty()).unwrap_or_default();
+        }
         let types = Rc::new(types);
         self.types.insert(kernel.id, Rc::clone(&types));
         types
@@ -227,12 +235,62 @@ impl<'a> Modules<'a> {
             });
         }
         let mode = self.mode;
-        Ok(code::choose(
-            self.image(module)?,
-            &kernel.name,
-            target,
-            mode,
-        )?)
+        let chosen = match mode {
+            CodeMode::Attached => Err(CodeError::NotAttached {
+                kernel: kernel.name.clone(),
+            }),
+            _ => code::choose(self.image(module)?, &kernel.name, target, mode),
+        };
+        match chosen {
+            Err(error) if error.nothing_runs() => {
+                let stored = self.stored(kernel, target)?;
+                stored.ok_or(Cause::Code(error))
+            }
+            chosen => Ok(chosen?),
+        }
+    }
+
+    /// The newest PTX in the archive that was attached to a kernel and runs on the target.
+    fn stored(
+        &mut self,
+        kernel: &KernelRecord,
+        target: code::Target,
+    ) -> Result<Option<Code>, Cause> {
+        let archive = self.archive;
+        for attachment in archive.attached_to(kernel.id) {
+            let Some(image) = self.stored_image(attachment)? else {
+                continue;
+            };
+            let Ok(code) = code::choose(&image, &kernel.name, target, CodeMode::Ptx) else {
+                continue;
+            };
+            return Ok(Some(Code {
+                part: Part::Stored(attachment.id.0),
+                note: Some(format!(
+                    "PTX attached from {} runs instead of the recorded code{}",
+                    printable(&attachment.file),
+                    match attachment.kernel(kernel.id) {
+                        Some(entry) if !entry.verified.is_empty() => "",
+                        _ => "; it was attached without being verified",
+                    }
+                )),
+                ..code
+            }));
+        }
+        Ok(None)
+    }
+
+    fn stored_image(&self, attachment: &AttachmentRecord) -> Result<Option<Image>, Cause> {
+        let Some(blob) = attachment.code(AttachedForm::Ptx) else {
+            return Ok(None);
+        };
+        Ok(Some(Image::from_vec(self.archive.read_blob(blob)?)))
+    }
+
+    /// PTX that was attached to a kernel, newest first.
+    fn stored_images(&self, kernel: KernelId) -> impl Iterator<Item = Image> {
+        let attachments = self.archive.attached_to(kernel);
+        attachments.filter_map(|attachment| self.stored_image(attachment).ok().flatten())
     }
 }
 
