@@ -3,7 +3,8 @@
 //! [`lift`] makes one LLVM module of one checked PTX module. On the way of a function, which is the order of the
 //! modules below: its signature and directives (`params`, `directives`), which registers hold pointers into what
 //! (`pointers`), basic blocks and where values meet (`cfg`, `ssa`), then its instructions in dominator order
-//! (`function`), each by a handler of its family (`ops`) or, where there is none, as inline assembly (`asm`).
+//! (`function`), each by a handler of its family (`ops`) or, where there is none, as inline assembly (`asm`). `module` goes
+//! over the functions, `globals` has what they share, `operand` makes values of operands.
 //!
 //! - A register is one SSA value at a time. An integer register is `iN`, `.f32` a `float`, `.f64` a `double`, `.f16` and
 //!   `.bf16` are `i16`, packed ones `i32`, a predicate `i1`; a register that `pointers` found to hold an address is a `ptr`.
@@ -14,10 +15,14 @@
 
 mod asm;
 mod calls;
+mod carry;
 mod cfg;
 mod directives;
 mod function;
+mod globals;
 mod mode;
+mod module;
+mod operand;
 mod ops;
 mod params;
 mod pointers;
@@ -63,5 +68,5 @@ pub fn lift<'ctx>(
     module: &typed::Module,
     options: &Options,
 ) -> Result<Lifted<'ctx>, LiftError> {
-    function::module(context, module, options)
+    module::lift(context, module, options)
 }
