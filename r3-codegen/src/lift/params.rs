@@ -1,1 +1,0 @@
-//! Parameters and results: byte for byte the original's layout.
