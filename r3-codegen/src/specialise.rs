@@ -1,1 +1,0 @@
-//! Constants for arguments and launch dimensions, facts about pointers, counts for loops.
