@@ -19,7 +19,7 @@ mod solve;
 mod tests;
 
 use r3_ptx::isa::Space;
-use r3_ptx::typed::{Function, Module, RegId, Symbol};
+use r3_ptx::typed::{Body, Function, Module, RegId, Symbol};
 
 /// LLVM's number of an address space.
 pub(crate) mod space {
@@ -119,6 +119,11 @@ pub(crate) fn roots(module: &Module, function: &Function) -> Roots {
         registers: registers.into_iter().map(|s| s.map(named)).collect(),
         parameters,
     }
+}
+
+/// Space of the address in each register of a function. Empty: all are integers.
+pub(crate) fn analyse(module: &Module, function: &Function, _body: &Body) -> Vec<Option<Space>> {
+    roots(module, function).registers
 }
 
 /// Address space of what a symbol names; `None` where its address is left an integer.

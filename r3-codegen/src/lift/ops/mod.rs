@@ -3,6 +3,7 @@
 //! What a handler does must be right for every input, NaNs, subnormal numbers, shift counts and divisors of zero included.
 //! Where IR would be free and PTX is not, the handler guards, or leaves the instruction to inline assembly.
 
+pub(super) mod addresses;
 mod atomic;
 mod bits;
 mod compare;
@@ -10,6 +11,8 @@ mod convert;
 mod float;
 mod integer;
 mod load;
+mod memory;
+mod lop3;
 mod moves;
 mod packed;
 mod special;
