@@ -1,9 +1,10 @@
 //! Recorded launches of a kernel, replayed with code that is to be attached.
 
 use r3_archive::Archive;
-use r3_archive::model::{AttachedKernel, KernelId, LaunchId, LaunchRecord};
+use r3_archive::model::{AttachedKernel, LaunchId, LaunchRecord};
 
 use super::matching::Match;
+use super::names;
 use crate::code::Form;
 use crate::device::DeviceError;
 use crate::replay::{Replayer, Substitute};
@@ -61,14 +62,21 @@ impl Checked {
 pub fn check(
     archive: &Archive,
     replayer: &mut Replayer<'_>,
-    kernel: KernelId,
+    matched: &Match,
     (file, ptx): (&str, &str),
     launches: &[&LaunchRecord],
     options: VerifyOptions<'_>,
 ) -> Result<Checked, DeviceError> {
+    let kernel = matched.kernel;
+    let captured = archive.kernel(kernel).map(|kernel| kernel.name.clone());
+    let renames: Vec<_> = captured
+        .filter(|captured| *captured != matched.name)
+        .map(|captured| (matched.name.clone(), captured))
+        .into_iter()
+        .collect();
     let code = Substitute {
         name: file.to_owned(),
-        bytes: ptx.as_bytes().to_vec(),
+        bytes: names::renamed(ptx, &renames).into_bytes(),
         form: Form::Ptx(target(ptx)),
     };
     replayer.substitute(kernel, Some(code))?;

@@ -319,7 +319,7 @@ impl Attaching<'_> {
         let checked = check(
             self.archive,
             replayer,
-            matched.kernel,
+            matched,
             code,
             self.launches,
             self.options,

@@ -1,5 +1,6 @@
 //! `bench`: how long launches take on a GPU, or how much they do on the CPU device.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use serde::Serialize;
@@ -84,11 +85,16 @@ pub fn run(args: &Args, out: &mut Output) -> Result<u8, Failure> {
             device: name,
             launches: &reports,
         })?;
-    } else if counts {
-        print_counts(out, &reports)?;
-        out.line(format!("\non {name}"))?;
     } else {
-        print_times(out, &reports)?;
+        match counts {
+            true => print_counts(out, &reports)?,
+            false => print_times(out, &reports)?,
+        }
+        let all = reports.iter().flat_map(|report| &report.notes);
+        let different: BTreeSet<&String> = all.collect();
+        for note in different {
+            out.line(format!("note: {note}"))?;
+        }
         out.line(format!("\non {name}"))?;
     }
     for report in &reports {

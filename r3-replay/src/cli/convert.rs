@@ -53,6 +53,7 @@ enum Line<'a> {
     Launch(&'a LaunchRecord),
     KernelStats(&'a KernelStatsRecord),
     ProcessStats(&'a ProcessStatsRecord),
+    Attachment(&'a AttachmentRecord),
 }
 
 /// Runs the command.
@@ -106,5 +107,9 @@ fn json(archive: &Archive, launches: &[&LaunchRecord], out: &mut Output) -> Resu
         .kernel_stats()
         .iter()
         .try_for_each(|record| line(Line::KernelStats(record)))?;
-    line(Line::ProcessStats(archive.process_stats()))
+    line(Line::ProcessStats(archive.process_stats()))?;
+    archive
+        .attachments()
+        .iter()
+        .try_for_each(|record| line(Line::Attachment(record)))
 }

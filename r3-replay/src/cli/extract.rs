@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use r3_archive::model::{LaunchRecord, ModuleId};
+use r3_archive::model::{AttachedForm, KernelId, LaunchRecord, ModuleId};
 use r3_archive::{Archive, ReadError};
 use r3_image::{CodeForm, Image, ImageKind};
 
@@ -30,7 +30,7 @@ pub struct Args {
     #[arg(long, short, value_name = "FOLDER")]
     out: PathBuf,
 
-    /// Device code: the image as it was loaded, and each PTX and cubin in it.
+    /// Device code: the image as it was loaded, each PTX and cubin in it, and what was attached.
     #[arg(long)]
     code: bool,
 
@@ -87,6 +87,11 @@ pub fn run(args: &Args, out: &mut Output) -> Result<u8, Failure> {
             if args.source || neither {
                 extraction.source(module)?;
             }
+        }
+        if args.code || neither {
+            extraction.attached(|kernel| {
+                everything || launches.iter().any(|launch| launch.kernel == kernel)
+            })?;
         }
     }
     if args.memory {
@@ -166,6 +171,29 @@ impl Extraction<'_> {
                     ));
                     self.write(&format!("module{id}-{index}.{name}.stored"), entry.stored())?;
                 }
+            }
+        }
+        Ok(())
+    }
+
+    /// What was attached to some kernels.
+    fn attached(&mut self, selected: impl Fn(KernelId) -> bool) -> Result<(), Failure> {
+        let archive = self.archive;
+        for attachment in archive.attachments() {
+            let mut kernels = attachment.kernels.iter();
+            if !kernels.any(|entry| selected(entry.kernel)) {
+                continue;
+            }
+            for form in &attachment.forms {
+                let extension = match form.form {
+                    AttachedForm::Ptx => "ptx",
+                    AttachedForm::Bitcode => "bc",
+                    AttachedForm::Llvm => "ll",
+                    AttachedForm::LtoIr => "ltoir",
+                    AttachedForm::Source => "cu",
+                };
+                let code = archive.read_blob(&form.code).map_err(Failure::new)?;
+                self.write(&format!("attached{}.{extension}", attachment.id), &code)?;
             }
         }
         Ok(())

@@ -123,6 +123,10 @@ fn row(kernel: &Kernel) -> Vec<String> {
     if kernel.source {
         flags.push("source");
     }
+    let mut code = kernel.code.clone();
+    if let Some(attached) = kernel.attached.first() {
+        code.push_str(&format!("; attached {}", attached.forms.join(", ")));
+    }
     vec![
         shorten(&kernel.name, 60),
         kernel.seen.to_string(),
@@ -130,7 +134,7 @@ fn row(kernel: &Kernel) -> Vec<String> {
         kernel.shapes.len().to_string(),
         most,
         bytes(kernel.memory_bytes),
-        kernel.code.clone(),
+        code,
         flags.join(" "),
     ]
 }

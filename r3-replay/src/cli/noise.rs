@@ -1,5 +1,6 @@
 //! `noise`: the original's own run-to-run spread.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use serde::Serialize;
@@ -88,6 +89,11 @@ pub fn run(args: &Args, out: &mut Output) -> Result<u8, Failure> {
     } else {
         for report in &reports {
             print(out, report)?;
+        }
+        let all = reports.iter().flat_map(|report| &report.notes);
+        let different: BTreeSet<&String> = all.collect();
+        for note in different {
+            out.line(format!("note: {note}"))?;
         }
         let noisy = reports
             .iter()

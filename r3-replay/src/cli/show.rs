@@ -80,6 +80,12 @@ fn head(report: &Launch, out: &mut Output) -> Result<(), Failure> {
         out.line(format!("  name        {}", report.mangled))?;
     }
     out.line(format!("  code        {}", report.code))?;
+    for attached in &report.attached {
+        out.line(format!("  attached    {attached}"))?;
+        if !attached.command.is_empty() {
+            out.line(format!("              {}", attached.command.join(" ")))?;
+        }
+    }
     out.line(format!(
         "  launched    by {} on device {}; the program's launch number {}, number {} of this shape, by thread {}",
         report.entry_point, report.device, report.sequence, report.occurrence, report.thread

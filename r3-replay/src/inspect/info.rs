@@ -8,6 +8,7 @@ use r3_image::{Image, KernelInfo};
 use rayon::prelude::*;
 use serde::Serialize;
 
+use super::attached::{Attached, attached};
 use super::{REPORT_VERSION, spell_uuid};
 use crate::code::spell_forms;
 use crate::names::{printable, readable};
@@ -106,6 +107,9 @@ pub struct Kernel {
     pub code: String,
     /// Whether source came with it.
     pub source: bool,
+    /// What was attached to it, the newest first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub attached: Vec<Attached>,
     /// Registers per thread.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub registers: Option<u32>,
@@ -332,6 +336,7 @@ fn kernel(
         module: record.module,
         code,
         source,
+        attached: attached(archive, record.id),
         registers: details.as_ref().and_then(|d| d.registers),
         static_shared: details.as_ref().and_then(|d| d.static_shared),
         flags: flags(launches, details.as_ref()),

@@ -3,6 +3,7 @@
 //! Every report has a `version`. Fields may be added within a version; a change of meaning is a
 //! new version.
 
+pub mod attached;
 pub mod info;
 pub mod launches;
 pub mod show;

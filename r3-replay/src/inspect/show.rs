@@ -8,6 +8,7 @@ use r3_image::Image;
 use serde::Serialize;
 
 use super::REPORT_VERSION;
+use super::attached::{Attached, attached};
 use crate::code::spell_forms;
 use crate::compare::{argument, buffer_names};
 use crate::names::{printable, readable};
@@ -28,6 +29,9 @@ pub struct Launch {
     pub mangled: String,
     /// Code forms of its image, for people.
     pub code: String,
+    /// What was attached to the kernel, the newest first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub attached: Vec<Attached>,
     /// Driver entry point.
     pub entry_point: String,
     /// Grid dimensions.
@@ -141,6 +145,7 @@ pub fn show(archive: &Archive, launch: &LaunchRecord) -> Launch {
             || "not in the archive".to_owned(),
             |image| spell_forms(&image.code_forms()),
         ),
+        attached: attached(archive, launch.kernel),
         entry_point: printable(&launch.entry_point),
         grid: launch.grid,
         block: launch.block,
