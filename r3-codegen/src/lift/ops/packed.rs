@@ -1,11 +1,169 @@
-//! Arithmetic of packed types.
+//! `.f16` and `.bf16`, and two values in 32 bits: vectors of LLVM.
 
-use r3_ptx::isa::Opcode;
+use inkwell::types::{BasicType, BasicTypeEnum, VectorType};
+use inkwell::values::{BasicValueEnum, VectorValue};
+use r3_ptx::isa::{Mnemonic, Opcode, ScalarType, Word};
+use r3_ptx::typed::Operand;
 
-use crate::lift::function::Handler;
+use super::float::{absolute, basic, extremum as float_extremum, keep_two, negate, overloaded};
+use super::integer::{extremum, set_call};
+use crate::error::LiftError;
+use crate::lift::function::{Handled, Handler, Lifter};
 
-/// The handler of an opcode of this family.
-pub(crate) fn handler(opcode: Opcode) -> Option<Handler> {
-    let _ = opcode;
+/// The handler of an opcode: all that packed values have, others have too.
+pub(crate) fn handler(_: Opcode) -> Option<Handler> {
     None
+}
+
+/// LLVM's vector for a packed type.
+pub(super) fn vector_type<'ctx>(
+    lifter: &Lifter<'ctx, '_>,
+    ty: ScalarType,
+) -> Option<VectorType<'ctx>> {
+    let types = lifter.globals.types;
+    Some(match ty {
+        ScalarType::F16x2 => types.half.vec_type(2),
+        ScalarType::BF16x2 => types.bfloat.vec_type(2),
+        ScalarType::U16x2 | ScalarType::S16x2 => types.i16.vec_type(2),
+        _ => return None,
+    })
+}
+
+/// A packed operand as a vector; element 0 is the low half.
+pub(super) fn vector<'ctx>(
+    lifter: &mut Lifter<'ctx, '_>,
+    operand: &Operand,
+    ty: VectorType<'ctx>,
+) -> Result<VectorValue<'ctx>, LiftError> {
+    let bits = lifter.integer(operand, 32)?;
+    let value = lifter.build(|x| x.build_bit_cast(bits, ty, ""))?;
+    Ok(value.into_vector_value())
+}
+
+/// `add sub min max` of two 16-bit integers.
+pub(super) fn integers<'ctx>(
+    lifter: &mut Lifter<'ctx, '_>,
+    mnemonic: &Mnemonic,
+    operands: &[Operand],
+    ty: ScalarType,
+) -> Handled {
+    use Opcode as O;
+    let (Some(vector_ty), [d, a, b]) = (vector_type(lifter, ty), operands) else {
+        return Ok(false);
+    };
+    if mnemonic.sat() {
+        return Ok(false);
+    }
+    let (a, b) = (vector(lifter, a, vector_ty)?, vector(lifter, b, vector_ty)?);
+    let overloads = [vector_ty.as_basic_type_enum()];
+    match mnemonic.opcode() {
+        O::Add => {
+            let sum = lifter.build(|x| x.build_int_add(a, b, ""))?;
+            lifter.set(d, sum.into(), ty)?;
+            Ok(true)
+        }
+        O::Sub => {
+            let difference = lifter.build(|x| x.build_int_sub(a, b, ""))?;
+            lifter.set(d, difference.into(), ty)?;
+            Ok(true)
+        }
+        opcode @ (O::Min | O::Max) => {
+            let name = extremum(opcode == O::Max, ty.is_signed());
+            let arguments = [a.into(), b.into()];
+            if !mnemonic.relu() {
+                return set_call(lifter, name, &overloads, &arguments, d, ty);
+            }
+            let Some(chosen) = lifter.intrinsic(name, &overloads, &arguments)? else {
+                return Ok(false);
+            };
+            let zero = vector_ty.const_zero().into();
+            set_call(lifter, "llvm.smax", &overloads, &[chosen, zero], d, ty)
+        }
+        _ => Ok(false),
+    }
+}
+
+/// Arithmetic of `.f16`, `.bf16` and pairs of them, with no other modifier than `.rn` and, of `min` and `max`, `.NaN`.
+pub(super) fn halves<'ctx>(
+    lifter: &mut Lifter<'ctx, '_>,
+    mnemonic: &Mnemonic,
+    operands: &[Operand],
+) -> Handled {
+    use Opcode as O;
+    let (&[ty], [d, sources @ ..]) = (mnemonic.types(), operands) else {
+        return Ok(false);
+    };
+    let modified = mnemonic.ftz() || mnemonic.sat() || mnemonic.relu() || mnemonic.has(Word::Oob);
+    if modified || ty.bits() > 32 {
+        return Ok(false);
+    }
+    let packed = vector_type(lifter, ty);
+    let mut values: [BasicValueEnum<'ctx>; 3] = [lifter.llvm_type(ty).const_zero(); 3];
+    let Some(used) = values.get_mut(..sources.len()) else {
+        return Ok(false);
+    };
+    for (value, operand) in used.iter_mut().zip(sources) {
+        *value = match packed {
+            Some(packed) => vector(lifter, operand, packed)?.into(),
+            None => lifter.value(operand, ty)?,
+        };
+    }
+    let arguments = &*used;
+    let opcode = mnemonic.opcode();
+    match (opcode, arguments) {
+        (O::Add | O::Sub | O::Mul, &[a, b]) => {
+            let may_fuse = mnemonic.rounding().is_none();
+            if !may_fuse && lifter.mode.mixed(ty) {
+                return Ok(false);
+            }
+            let result: BasicValueEnum<'ctx> = match (a, b) {
+                (BasicValueEnum::VectorValue(a), BasicValueEnum::VectorValue(b)) => {
+                    basic(lifter, opcode, a, b, may_fuse)?.into()
+                }
+                _ => {
+                    let (mut a, mut b) = (a.into_float_value(), b.into_float_value());
+                    if opcode == O::Mul && may_fuse {
+                        a = keep_two(lifter, a)?;
+                        b = keep_two(lifter, b)?;
+                    }
+                    basic(lifter, opcode, a, b, may_fuse)?.into()
+                }
+            };
+            lifter.set(d, result, ty)?;
+            Ok(true)
+        }
+        (O::Fma, [_, _, _]) => overloaded(lifter, "llvm.fma", ty, d, arguments),
+        (O::Neg, &[a]) => {
+            let result: BasicValueEnum<'ctx> = match a {
+                BasicValueEnum::VectorValue(a) => negate(lifter, a)?.into(),
+                a => negate(lifter, a.into_float_value())?.into(),
+            };
+            lifter.set(d, result, ty)?;
+            Ok(true)
+        }
+        (O::Abs, [_]) => absolute(lifter, ty, false, d, arguments),
+        (O::Min | O::Max, [_, _]) => match float_extremum(mnemonic) {
+            Some(name) => overloaded(lifter, name, ty, d, arguments),
+            None => Ok(false),
+        },
+        _ => Ok(false),
+    }
+}
+
+/// One element of a vector.
+pub(super) fn element<'ctx>(
+    lifter: &Lifter<'ctx, '_>,
+    vector: VectorValue<'ctx>,
+    index: u64,
+) -> Result<BasicValueEnum<'ctx>, LiftError> {
+    let index = lifter.globals.types.i32.const_int(index, false);
+    lifter.build(|x| x.build_extract_element(vector, index, ""))
+}
+
+/// LLVM's type of a packed or plain type.
+pub(super) fn type_of<'ctx>(lifter: &Lifter<'ctx, '_>, ty: ScalarType) -> BasicTypeEnum<'ctx> {
+    match vector_type(lifter, ty) {
+        Some(vector) => vector.as_basic_type_enum(),
+        None => lifter.llvm_type(ty),
+    }
 }
