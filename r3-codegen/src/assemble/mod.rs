@@ -1,1 +1,3 @@
 //! PTX to a cubin, and what it uses.
+
+pub mod scratch;

@@ -1,0 +1,58 @@
+//! What a child sees of the parent's environment.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+/// Variables that a child gets, if they are set. All others are dropped: `LD_PRELOAD` and `LD_AUDIT` bring foreign code,
+/// others may hold secrets or change what a compiler does, so that equal recipes would give other bytes.
+pub const ENVIRONMENT: &[&str] = &[
+    // Programs and libraries.
+    "PATH",
+    "LD_LIBRARY_PATH",
+    "HOME",
+    // Where toolkits lie.
+    "CUDA_HOME",
+    "CUDA_PATH",
+    "VIRTUAL_ENV",
+    "CONDA_PREFIX",
+    "PYTHONPATH",
+    "R3_TOOLS",
+    // Single tools.
+    "R3_NVJITLINK",
+    "R3_PTXAS",
+    "R3_NVDISASM",
+    "R3_CUOBJDUMP",
+    "R3_NVCC",
+    "R3_NVRTC",
+    "R3_CLANG",
+    "R3_LIBDEVICE",
+    // Headers of host compilers.
+    "CPATH",
+    "C_INCLUDE_PATH",
+    "CPLUS_INCLUDE_PATH",
+];
+
+/// Names and values.
+pub(super) type Environment = Vec<(&'static str, OsString)>;
+
+/// The variables of [`ENVIRONMENT`] as they are now. A child has another working directory: R3's own become absolute.
+pub(super) fn inherited() -> Environment {
+    let here = std::env::current_dir().ok();
+    let mut kept = Vec::new();
+    for &name in ENVIRONMENT {
+        let Some(mut value) = std::env::var_os(name) else {
+            continue;
+        };
+        let path = Path::new(&value);
+        if let Some(here) = &here
+            && name.starts_with("R3_")
+            && path.is_relative()
+            && path.components().count() > 1
+        {
+            value = here.join(path).into_os_string();
+        }
+        kept.push((name, value));
+    }
+    kept.push(("LC_ALL", "C".into()));
+    kept
+}
