@@ -27,7 +27,7 @@ mod ops;
 mod params;
 mod pointers;
 mod ssa;
-mod variables;
+pub(crate) mod variables;
 
 use inkwell::context::Context;
 use inkwell::module::Module;

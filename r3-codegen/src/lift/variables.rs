@@ -182,7 +182,7 @@ pub(crate) fn reachable(module: &typed::Module, from: impl IntoIterator<Item = F
     found
 }
 
-fn named_by_function(module: &typed::Module, id: FnId) -> impl Iterator<Item = Symbol> {
+pub(crate) fn named_by_function(module: &typed::Module, id: FnId) -> impl Iterator<Item = Symbol> {
     let function = module.functions.get(id.0 as usize);
     let body = function.and_then(|function| function.body.as_ref());
     body.into_iter().flat_map(|body| {

@@ -1,1 +1,0 @@
-//! LLVM IR to PTX, and what LLVM cannot print put back.
