@@ -51,7 +51,7 @@ pub(crate) struct Lifter<'ctx, 'm> {
     /// Parameters, results and variables of the function.
     pub frame: params::Frame<'ctx>,
     /// Which registers hold addresses, and into what.
-    pub roots: Roots,
+    pub roots: Option<&'m Roots>,
     /// What registers hold at the place of the builder; the last is the carry flag.
     pub(super) values: Vec<Option<BasicValueEnum<'ctx>>>,
     /// What registers hold that nothing has written.
@@ -117,7 +117,7 @@ pub(crate) fn lift<'ctx>(
     llvm: &Module<'ctx>,
     part: Part<'_>,
     function: FunctionValue<'ctx>,
-    roots: Roots,
+    roots: Option<&Roots>,
 ) -> Result<(), LiftError> {
     let Part {
         module,

@@ -52,7 +52,7 @@ pub(crate) fn lift<'ctx>(
         let (Some(body), Some(function)) = (&source.body, globals.function(id)) else {
             continue;
         };
-        let roots = roots.get_mut(i).and_then(Option::take).unwrap_or_default();
+        let roots = roots.get(i).and_then(Option::as_ref);
         let part = function::Part {
             module,
             id,

@@ -33,7 +33,9 @@ impl<'ctx> Lifter<'ctx, '_> {
             }
             Operand::Number(bits) => return Ok(self.constant(bits, ty)),
             Operand::Special(register) => self.special(register)?,
-            Operand::Address(symbol, offset) => self.symbol_address(symbol, offset)?.into(),
+            Operand::Address(symbol, offset) => {
+                super::params::address_bits(self, symbol, offset)?.into()
+            }
             Operand::Selected {
                 register,
                 negated: false,
@@ -161,7 +163,7 @@ impl<'ctx> Lifter<'ctx, '_> {
 
     /// The space into which a register points, if it was found to hold an address.
     pub fn pointer_space(&self, register: RegId) -> Option<Space> {
-        self.roots.register(register)
+        self.roots.and_then(|roots| roots.register(register))
     }
 
     /// LLVM's type of a PTX type, as [`value`](Self::value) gives it.
@@ -279,7 +281,7 @@ impl<'ctx> Lifter<'ctx, '_> {
     }
 
     pub(super) fn slot_type(&self, slot: u32) -> BasicTypeEnum<'ctx> {
-        if let Some(space) = self.roots.register(RegId(slot)) {
+        if let Some(space) = self.pointer_space(RegId(slot)) {
             return self.globals.types.pointer(address_space(space)).into();
         }
         match self.body.registers.get(slot as usize) {
