@@ -1,1 +1,0 @@
-//! CUDA's mathematical functions: found, linked, internalised.
