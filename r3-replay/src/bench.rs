@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use r3_archive::Archive;
 use r3_archive::model::LaunchId;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::device::{BlockRange, Effort, Work};
 use crate::error::ReplayError;
@@ -24,7 +24,7 @@ pub struct BenchOptions {
 }
 
 /// Times over the runs of one launch, in nanoseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Times {
     /// Number of runs.
     pub n: usize,

@@ -17,7 +17,8 @@
 //!    how to say where it is.
 //!
 //! On top of it are [`verify`](mod@verify) (the verdict on one launch), [`noise`] (how much the
-//! original varies from run to run), [`attach`] (code forms that come later) and [`bench`](mod@bench) (how long it takes, or how much it does); [`trust`] says when
+//! original varies from run to run), [`attach`] (code forms that come later), [`bench`](mod@bench) (how long it
+//! takes, or how much it does) and [`remix`] (other code of a kernel, judged by these); [`trust`] says when
 //! a verdict proves less than it seems to. [`inspect`] looks into archives without a device,
 //! [`capture`] starts programs to be captured, and [`cli`] is the program.
 //!
@@ -57,6 +58,8 @@ pub mod noise;
 pub mod bench;
 
 pub mod attach;
+
+pub mod remix;
 
 pub mod nvml;
 

@@ -1,6 +1,7 @@
 //! Every launch again, every recorded byte compared.
 
 use r3_archive::Archive;
+use r3_archive::chunk::ChunkId;
 use r3_archive::model::{LaunchId, LaunchRecord};
 use serde::{Deserialize, Serialize};
 
@@ -43,6 +44,8 @@ pub struct VerifyOptions<'t> {
     /// Why bits may differ, where it is not the code that runs which decides that: what runs in place of a kernel is
     /// allowed what the kernel is.
     pub allowed: Option<&'t [Inexact]>,
+    /// Whether [`LaunchReport::left`] is wanted.
+    pub digest: bool,
 }
 
 impl<'t> VerifyOptions<'t> {
@@ -53,6 +56,7 @@ impl<'t> VerifyOptions<'t> {
             strict: true,
             repeat: 1,
             allowed: None,
+            digest: false,
         }
     }
 }
@@ -149,6 +153,10 @@ pub struct LaunchReport {
     pub rewritten: Rewritten,
     /// Buffers with a difference.
     pub buffers: Vec<BufferReport>,
+    /// Stands for all memory that the last run left, when it was asked for: the same only for the same bytes. In
+    /// hexadecimal.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub left: Option<String>,
 }
 
 impl LaunchReport {
@@ -172,6 +180,7 @@ impl LaunchReport {
             notes: Vec::new(),
             rewritten: Rewritten::default(),
             buffers: Vec::new(),
+            left: None,
         }
     }
 }
@@ -229,6 +238,7 @@ struct Found<'l> {
     meeting: Option<String>,
     inexact: Vec<Inexact>,
     races: Vec<String>,
+    left: Option<String>,
 }
 
 fn one_run<'l, 'a: 'l>(
@@ -257,6 +267,7 @@ fn one_run<'l, 'a: 'l>(
         meeting: None,
         inexact,
         races,
+        left: None,
         restored,
     };
     let restored = &found.restored;
@@ -274,7 +285,23 @@ fn one_run<'l, 'a: 'l>(
             found.results = result.buffers;
         }
     }
+    if options.digest {
+        found.left = Some(digest(replayer, restored)?);
+    }
     Ok(found)
+}
+
+/// What is not as recorded, in few bytes.
+fn digest(replayer: &mut Replayer<'_>, restored: &Restored<'_>) -> Result<String, ReplayError> {
+    let mut summary = Vec::new();
+    for difference in replayer.differences(restored)? {
+        let (_, actual) = replayer.examine(restored, &difference)?;
+        summary.extend_from_slice(&(difference.buffer as u64).to_le_bytes());
+        summary.extend_from_slice(&difference.chunk.to_le_bytes());
+        summary.extend_from_slice(&ChunkId::of(&actual).0);
+    }
+    let bytes = ChunkId::of(&summary).0;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 impl Found<'_> {
@@ -316,6 +343,7 @@ fn fill(report: &mut LaunchReport, found: Found<'_>) {
         .sum();
     report.sample = found.sample;
     report.races = found.races;
+    report.left = found.left;
     report.inexact = found
         .inexact
         .into_iter()

@@ -160,7 +160,7 @@ fn why(error: DeviceError) -> String {
     }
 }
 
-/// Architecture of the GPU on which the first of some launches was recorded.
+/// Compute capability of the GPU on which the first of some launches was recorded.
 fn recorded_on(archive: &Archive, launches: &[&LaunchRecord]) -> (i32, i32) {
     launches
         .first()
@@ -171,6 +171,12 @@ fn recorded_on(archive: &Archive, launches: &[&LaunchRecord]) -> (i32, i32) {
         .map(|device| device.compute_capability)
         .filter(|(major, _)| *major > 0)
         .unwrap_or(DEFAULT_CAPABILITY)
+}
+
+/// Architecture of the GPU on which the first of some launches was recorded.
+pub fn recorded_architecture(archive: &Archive, launches: &[&LaunchRecord]) -> u32 {
+    let (major, minor) = recorded_on(archive, launches);
+    u32::try_from(major.saturating_mul(10).saturating_add(minor)).unwrap_or(0)
 }
 
 /// What a kernel prints goes to standard error, which has no JSON on it.

@@ -27,6 +27,11 @@ impl Output {
         writeln!(self.out, "{line}").map_err(failure)
     }
 
+    /// Writes bytes as they are.
+    pub fn bytes(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        self.out.write_all(bytes).map_err(failure)
+    }
+
     /// Writes a value as JSON.
     pub fn json(&mut self, value: &impl Serialize) -> Result<(), Failure> {
         serde_json::to_writer_pretty(&mut self.out, value).map_err(|e| failure(e.into()))?;

@@ -6,16 +6,17 @@ use std::io::Write;
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::process::CommandExt;
 
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
 use super::output::complain;
 use crate::restore::reexec;
-use crate::verify::LaunchReport;
 
 /// Names the open file that holds the reports.
 const VARIABLE: &str = "_R3_REPLAY_REPORTS";
 
-/// The reports of the launches that were verified before this program started over. The file stays
-/// for the case that it does so again.
-pub fn reports() -> Vec<LaunchReport> {
+/// The reports of what was done before this program started over. The file stays for the case that it does so again.
+pub fn reports<T: DeserializeOwned>() -> Vec<T> {
     let read = || {
         let number: u32 = std::env::var(VARIABLE).ok()?.parse().ok()?;
         let text = std::fs::read_to_string(format!("/proc/self/fd/{number}")).ok()?;
@@ -24,9 +25,9 @@ pub fn reports() -> Vec<LaunchReport> {
     read().unwrap_or_default()
 }
 
-/// Starts the program over to verify what is left. Returns only when that fails; what is left is
+/// Starts the program over to do what is left. Returns only when that fails; what is left is
 /// then reported as not run.
-pub fn go_on(reports: &[LaunchReport]) {
+pub fn go_on<T: Serialize>(reports: &[T]) {
     let failed = |error: std::io::Error| {
         complain(&format!("cannot go on in a fresh process: {error}"));
     };

@@ -91,6 +91,11 @@ impl ToleranceArgs {
         self.types.add(&mut tolerances, tolerance)?;
         Ok(tolerances)
     }
+
+    /// Refuses types for buffers that no selected launch has.
+    pub fn check(&self, archive: &Archive, launches: &[&LaunchRecord]) -> Result<(), Failure> {
+        self.types.check(archive, launches)
+    }
 }
 
 /// Options about element types.
@@ -195,7 +200,7 @@ pub fn run(args: &Args, out: &mut Output) -> Result<u8, Failure> {
     let tolerances = args.tolerances.read()?;
     let archive = select::open(&args.file)?;
     let launches = select::launches(&archive, &args.select)?;
-    args.tolerances.types.check(&archive, &launches)?;
+    args.tolerances.check(&archive, &launches)?;
     if launches.is_empty() {
         return Err(Failure::Message(format!(
             "{} has no launches",
@@ -205,7 +210,7 @@ pub fn run(args: &Args, out: &mut Output) -> Result<u8, Failure> {
     let blocks = args.blocks.blocks;
     let mut device = device::open(&args.device, blocks, &archive, &launches)?;
     let name = device.info().to_string();
-    let mut reports = resume::reports();
+    let mut reports: Vec<LaunchReport> = resume::reports();
     let done = reports.len();
     let rest = launches.get(done..).unwrap_or_default();
     let mut replayer = device::replayer(&archive, &mut *device, &args.device, blocks, rest)?;
@@ -214,6 +219,7 @@ pub fn run(args: &Args, out: &mut Output) -> Result<u8, Failure> {
         strict: args.strict,
         repeat: args.repeat,
         allowed: None,
+        digest: false,
     };
     let width = name_width(&archive);
     if !args.json && done == 0 {

@@ -1,7 +1,9 @@
 //! A second copy of what a launch changes, on the device, so that the launch can be repeated fast.
 
+use super::comparison::placed;
 use super::{Replayer, Restored};
 use crate::error::ReplayError;
+use crate::restore::contents::{self, Source};
 
 /// A copy of buffers on the device: where it is, where it belongs, how long it is.
 #[derive(Debug)]
@@ -51,6 +53,19 @@ impl Replayer<'_> {
             for (copy, target, len) in &golden.copies {
                 this.device.copy(*copy, *target, *len)?;
             }
+            Ok(this.device.synchronize()?)
+        })
+    }
+
+    /// Puts all memory of a restored launch back, from the archive.
+    pub fn put_back_from_archive(&mut self, restored: &Restored<'_>) -> Result<(), ReplayError> {
+        self.attempt(restored.launch, |this| {
+            this.known.clear();
+            let source = Source {
+                archive: this.archive,
+                translation: &restored.translation,
+            };
+            contents::restore(this.device, source, &placed(&restored.buffers), &[])?;
             Ok(this.device.synchronize()?)
         })
     }

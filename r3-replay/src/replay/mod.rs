@@ -231,6 +231,15 @@ impl<'a> Replayer<'a> {
         self.modules.clear(self.device)
     }
 
+    /// As [`Self::substitute`], for the kernel of a launch.
+    pub fn substitute_for(
+        &mut self,
+        launch: &LaunchRecord,
+        code: Option<Substitute>,
+    ) -> Result<(), ReplayError> {
+        self.attempt(launch, |this| Ok(this.substitute(launch.kernel, code)?))
+    }
+
     /// A `CUfunction_attribute` of the code that a launch was restored for.
     pub fn kernel_attribute(
         &mut self,
