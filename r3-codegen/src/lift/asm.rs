@@ -183,7 +183,8 @@ impl<'ctx> Assembly<'ctx> {
             self.inputs.push(value.into());
             self.input_types.push(value.get_type().into());
         }
-        if weight == Weight::Memory {
+        // Without a clobber LLVM takes assembly for free of accesses, whatever its attributes say.
+        if matches!(weight, Weight::Memory | Weight::Reads) {
             if !constraints.is_empty() {
                 constraints.push(',');
             }
