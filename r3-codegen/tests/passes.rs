@@ -293,6 +293,48 @@ fn what_was_rounded_in_the_original_stays_rounded() {
     }
 }
 
+/// Zeros of both signs, in both orders, and two values that are never NaN.
+const SELECTIONS: &str = r"
+define ptx_kernel void @k(ptr %p, float %a, i16 %b, i16 %c) {
+  %lt = fcmp olt float %a, 0.0
+  %min = select i1 %lt, float %a, float 0.0
+  store volatile float %min, ptr %p
+  %gt = fcmp ogt float %a, -0.0
+  %max = select i1 %gt, float %a, float 0.0
+  store volatile float %max, ptr %p
+  %ult = fcmp ult float %a, 0.0
+  %swapped = select i1 %ult, float 0.0, float %a
+  store volatile float %swapped, ptr %p
+  %x = uitofp i16 %b to float
+  %y = sitofp i16 %c to float
+  %less = fcmp olt float %x, %y
+  %both = select i1 %less, float %x, float %y
+  store volatile float %both, ptr %p
+  %other = select i1 %lt, float %x, float 0.0
+  store volatile float %other, ptr %p
+  ret void
+}";
+
+#[test]
+fn a_selection_stays_a_selection() {
+    let context = Context::create();
+    let kinds = |text: &str| {
+        (
+            text.matches("min.f32").count() + text.matches("max.f32").count(),
+            text.matches("selp").count(),
+        )
+    };
+    for level in 0..=3 {
+        let module = module(&context, SELECTIONS);
+        assert_eq!(passes::fence_selections(&module), Ok(4));
+        let text = ptx(&module, level);
+        assert_eq!(kinds(&text), (0, 5), "{text}");
+    }
+    // Without fences there are some.
+    let text = ptx(&module(&context, SELECTIONS), 3);
+    assert_ne!(kinds(&text).0, 0, "{text}");
+}
+
 #[test]
 fn without_fences_llvm_fuses_by_itself() {
     let context = Context::create();

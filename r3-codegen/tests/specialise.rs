@@ -4,7 +4,7 @@ use inkwell::context::Context;
 use inkwell::memory_buffer::MemoryBuffer;
 use inkwell::module::Module;
 use r3_codegen::passes;
-use r3_codegen::recipe::{Bounds, Guard, Pipeline, Specialisation, Unroll};
+use r3_codegen::recipe::{Guard, Pipeline, Specialisation, Unroll};
 use r3_codegen::specialise::{self, SpecialiseError, Specialised};
 
 /// A module from text, with the target's layout.
@@ -436,27 +436,4 @@ fn a_count_unrolls() {
     .expect("passes");
     let text = module.print_to_string().to_string();
     assert!(text.matches("store volatile").count() >= 4, "{text}");
-}
-
-#[test]
-fn bounds_replace_those_of_kernels_only() {
-    let context = Context::create();
-    let module = module(
-        &context,
-        r#"define ptx_kernel void @k() "nvvm.maxntid"="256" "nvvm.maxnreg"="40" { ret void }
-           define void @f() { ret void }"#,
-    );
-    specialise::bound(
-        &module,
-        &Bounds {
-            maxnreg: Some(0),
-            maxntid: Some(128),
-            minnctapersm: Some(2),
-        },
-    );
-    let text = module.print_to_string().to_string();
-    assert!(text.contains(r#""nvvm.maxntid"="128""#), "{text}");
-    assert!(text.contains(r#""nvvm.minctasm"="2""#), "{text}");
-    assert!(!text.contains("maxnreg"), "{text}");
-    assert_eq!(text.matches("attributes #").count(), 1, "{text}");
 }

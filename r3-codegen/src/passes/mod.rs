@@ -22,7 +22,7 @@ mod report;
 mod space;
 mod target;
 
-pub use fence::fence_contraction;
+pub use fence::{fence_contraction, fence_products, fence_selections};
 pub use options::{set as set_options, set_for_process as options_of_process};
 pub use pipeline::{run, text as pipeline_text};
 pub use random::{Random, random_pipeline};

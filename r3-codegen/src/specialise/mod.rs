@@ -8,9 +8,7 @@
 //! - `launch`: grid and block.
 //! - `pointers`: memory that is reached by one parameter only, and alignment.
 //! - `loops`: unroll counts, which need no guard.
-//! - `bounds`: launch bounds in place of the original's.
 
-mod bounds;
 mod ir;
 mod launch;
 mod loops;
@@ -22,7 +20,6 @@ use inkwell::values::FunctionValue;
 
 use crate::recipe::{Guard, Specialisation};
 
-pub use bounds::bound;
 pub use loops::unroll;
 
 /// What specialisation did.
