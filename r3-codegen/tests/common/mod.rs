@@ -50,7 +50,11 @@ pub fn lifted<'ctx>(context: &'ctx Context, module: &typed::Module) -> Lifted<'c
     let lifted = lift(context, module, &options).unwrap_or_else(|e| panic!("{e}"));
     if let Err(message) = lifted.module.verify() {
         let text = lifted.module.print_to_string();
-        panic!("LLVM's verifier: {}\n{}", message.to_string(), text.to_string());
+        panic!(
+            "LLVM's verifier: {}\n{}",
+            message.to_string(),
+            text.to_string()
+        );
     }
     lifted
 }
@@ -80,7 +84,12 @@ pub fn relifted(ptx: &str, pipeline: &Pipeline, level: u8) -> String {
 }
 
 /// Runs a pipeline and prints PTX.
-pub fn print(lifted: &Lifted<'_>, module: &typed::Module, pipeline: &Pipeline, level: u8) -> String {
+pub fn print(
+    lifted: &Lifted<'_>,
+    module: &typed::Module,
+    pipeline: &Pipeline,
+    level: u8,
+) -> String {
     let cpu = module.target.first().map_or("sm_90a", String::as_str);
     let version = passes::ptx_version_for(cpu, module.version).unwrap();
     let machine = passes::machine(cpu, version, level).unwrap();
@@ -173,7 +182,9 @@ pub fn run(ptx: &str, launch: &Launch<'_>) -> Result<Vec<Vec<u8>>, Fault> {
     let mut after = Vec::new();
     for (i, bytes) in launch.buffers.iter().enumerate() {
         let mut read = vec![0; bytes.len()];
-        memory.read(BUFFERS + ((i as u64) << 32), &mut read).unwrap();
+        memory
+            .read(BUFFERS + ((i as u64) << 32), &mut read)
+            .unwrap();
         after.push(read);
     }
     Ok(after)
