@@ -1,4 +1,4 @@
-"""The program behind record-replay.sh and capture-samples.sh."""
+"""The program behind record-replay.sh, ptx.sh, remix.sh and capture-samples.sh."""
 
 import argparse
 import importlib
@@ -18,9 +18,10 @@ from .session import ROOT, Session, Unavailable, sample_table
 # Each with the seconds that it may take, so that a hang in one leaves time for the others.
 STAGES = {"proc-address": 60, "samples": 150, "frameworks": 150, "aslr": 60, "replay": 90, "overhead": 110, "gigabyte": 90, "sigkill": 100}
 PTX = {"differential": 300, "cpu-programs": 240, "cpu-speed": 120, "cpu-scaling": 120}
+REMIX = {"remix-samples": 150, "remix-spot": 120, "remix-kernels": 240, "remix-time": 200, "remix-attach": 90, "remix-pool": 60}
 EXTRA = {"capture": 240, "runtimes": 60}
-LIMITS = STAGES | PTX | EXTRA
-GROUPS = {"all": STAGES, "ptx": PTX}
+LIMITS = STAGES | PTX | REMIX | EXTRA
+GROUPS = {"all": STAGES, "ptx": PTX, "remix": REMIX}
 
 
 def describe(session, report):
@@ -55,7 +56,7 @@ def scratch():
 
 def main():
     parser = argparse.ArgumentParser(prog="record-replay.sh", description=__doc__)
-    parser.add_argument("stages", nargs="*", default=["all"], help=f"all, ptx, or some of: {', '.join(LIMITS)}")
+    parser.add_argument("stages", nargs="*", default=["all"], help=f"all, ptx, remix, or some of: {', '.join(LIMITS)}")
     parser.add_argument("--out", default=ROOT / "dist" / "gpu-results",
                         help="results.jsonl and logs.tar.gz go here (default: dist/gpu-results)")
     parser.add_argument("--work", help="scratch folder (default: a new one, removed at the end)")
@@ -66,7 +67,7 @@ def main():
     stages = [stage for name in arguments.stages for stage in GROUPS.get(name, [name])]
     unknown = sorted(set(stages) - set(LIMITS))
     if unknown:
-        parser.error(f"no such stage: {', '.join(unknown)} (there are: all, ptx, {', '.join(LIMITS)})")
+        parser.error(f"no such stage: {', '.join(unknown)} (there are: all, ptx, remix, {', '.join(LIMITS)})")
 
     if arguments.table:
         write_table(sample_table())
