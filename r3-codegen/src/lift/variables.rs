@@ -65,13 +65,10 @@ pub(crate) fn of_function<'ctx>(
     variable: &Variable,
     symbol: Symbol,
 ) -> Result<PointerValue<'ctx>, LiftError> {
-    let module = lifter.module;
-    let mut functions = module.functions.iter();
-    let id = functions.position(|function| std::ptr::eq(function, lifter.source));
-    let (Symbol::Local(local), Some(id)) = (symbol, id) else {
+    let (module, id) = (lifter.module, lifter.id);
+    let Symbol::Local(local) = symbol else {
         return Err(lifter.inexpressible("no variable of a function".into()));
     };
-    let id = FnId(id as u32);
     if is_dynamic(variable) {
         if let Some(first) = first_dynamic(module) {
             return of_module(lifter, first);

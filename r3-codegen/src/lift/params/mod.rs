@@ -64,17 +64,22 @@ struct Use {
 
 /// A parameter of a kernel.
 fn of_kernel(variable: &Variable, used: Use, root: Option<u32>) -> Passing {
-    let natural = variable.ty.bytes();
-    let scalar = matches!(natural, 1 | 2 | 4 | 8)
-        && variable.size == natural
-        && variable.align == natural
+    let scalar = matches!(variable.size, 1 | 2 | 4 | 8)
+        && variable.align == variable.size
         && !variable.unsized_array;
+    let bits = match variable.size {
+        size if size == variable.ty.bytes() => variable.ty,
+        1 => ScalarType::B8,
+        2 => ScalarType::B16,
+        4 => ScalarType::B32,
+        _ => ScalarType::B64,
+    };
     match (scalar && used.whole == used.named, root) {
         (false, _) => Passing::Memory,
-        (true, Some(space)) if natural == 8 => {
+        (true, Some(space)) if variable.size == 8 => {
             Passing::Pointer(u16::try_from(space).unwrap_or_default())
         }
-        (true, _) => Passing::Scalar(variable.ty),
+        (true, _) => Passing::Scalar(bits),
     }
 }
 
