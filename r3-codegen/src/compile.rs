@@ -1,1 +1,0 @@
-//! All steps, one after the other, in this process.

@@ -1,0 +1,123 @@
+//! The way of PTX.
+
+use std::cell::RefCell;
+
+use inkwell::attributes::AttributeLoc;
+use inkwell::context::Context;
+use inkwell::module::Module;
+
+use super::failure::refused;
+use super::middle::{Middle, Origin};
+use super::{Job, Written};
+use crate::passes::{self, Diagnostics, PassError};
+use crate::recipe::{Failure, FailureKind, Stage, Unroll};
+use crate::{emit, lift};
+
+/// What code needs a version of PTX beyond that of its target for: attributes of functions and parameters, and the version.
+const NEEDS: &[(&str, (u16, u16))] = &[
+    ("nvvm.grid_constant", (7, 7)),
+    ("nvvm.blocksareclusters", (9, 0)),
+];
+
+/// PTX to PTX.
+pub(super) fn compile(job: &mut Job<'_>, text: &str) -> Result<Written, Failure> {
+    let recipe = job.recipe;
+    let (tree, checked) = job.clock.stage(Stage::Parse, || {
+        let tree = r3_ptx::parse(text).map_err(|errors| unreadable(&errors, text))?;
+        let checked = r3_ptx::check(&tree).map_err(|errors| unreadable(&errors, text))?;
+        Ok::<_, Failure>((tree, checked))
+    })?;
+    if checked.address_bytes != 8 {
+        return Err(refused(
+            Stage::Lift,
+            "addresses of 32 bits: LLVM writes code for 64-bit addresses here",
+        ));
+    }
+    let target = match (&recipe.target, checked.target.first()) {
+        (Some(target), _) | (None, Some(target)) => target.clone(),
+        (None, None) => return Err(refused(Stage::Lift, "the code names no target")),
+    };
+    let context = Context::create();
+    let diagnostics = RefCell::new(Diagnostics::of(&context));
+    let lifted = job.clock.stage(Stage::Lift, || {
+        lift::lift(
+            &context,
+            &checked,
+            &lift::Options {
+                kernel: recipe.kernel.clone(),
+                keep_nounroll: recipe.unroll == Unroll::Keep,
+                keep_calls: !recipe.inline_functions,
+            },
+        )
+    })?;
+    for (function, reason) in &lifted.verbatim {
+        job.notes
+            .push(format!("{function} stays as it is: {reason}"));
+    }
+    let machine = job.clock.stage(Stage::Lift, || {
+        let asked = recipe.ptx_version.unwrap_or(checked.version);
+        let version = passes::ptx_version_for(&target, asked.max(needed(&lifted.module)))?;
+        let machine = passes::machine(&target, version, recipe.codegen_level)?;
+        passes::prepare(&lifted.module, &machine);
+        lifted
+            .module
+            .verify()
+            .map_err(|reason| PassError::Invalid {
+                when: "after lifting".to_owned(),
+                reason: reason.to_string(),
+            })?;
+        Ok::<_, PassError>(machine)
+    })?;
+    let middle = Middle {
+        context: &context,
+        module: &lifted.module,
+        machine: &machine,
+        diagnostics: &diagnostics,
+        origin: Origin::Ptx,
+    };
+    middle.improve(job)?;
+    let ptx = job.clock.stage(Stage::Emit, || {
+        emit::emit(
+            &lifted,
+            &machine,
+            &tree,
+            &checked,
+            &emit::Options {
+                target: recipe.target.clone(),
+                ptx_version: recipe.ptx_version,
+                bounds: recipe.bounds,
+            },
+        )
+    })?;
+    let ptx = middle.said(ptx)?;
+    Ok(Written { ptx, target })
+}
+
+/// The least version that a module's attributes ask for.
+fn needed(module: &Module) -> (u16, u16) {
+    let mut least = (0, 0);
+    for function in module.get_functions() {
+        let places = std::iter::once(AttributeLoc::Function)
+            .chain((0..function.count_params()).map(AttributeLoc::Param));
+        for place in places {
+            for &(name, version) in NEEDS {
+                if function.get_string_attribute(place, name).is_some() {
+                    least = least.max(version);
+                }
+            }
+        }
+    }
+    least
+}
+
+/// Errors in PTX, with their lines.
+fn unreadable(errors: &r3_ptx::Errors, text: &str) -> Failure {
+    Failure {
+        stage: Stage::Parse,
+        kind: FailureKind::Refused,
+        message: errors
+            .first()
+            .map_or_else(|| "not PTX".to_owned(), ToString::to_string),
+        log: errors.render(text),
+    }
+}

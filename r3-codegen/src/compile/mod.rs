@@ -1,0 +1,110 @@
+//! All steps, one after the other, in this process.
+//!
+//! [`compile`] turns a recipe into a product. It keeps nothing between calls but caches of what depends on nothing else, so
+//! that equal recipes give equal bytes in any order, in one process or in several.
+//!
+//! LLVM can end the process: it aborts on some broken bitcode, exits on what its code generator cannot do, runs without end
+//! in some pipelines. Code and pipelines from outside therefore belong into a [`worker`](crate::worker), which calls
+//! [`compile_reporting`] and tells its parent which stage it is in. What can be known to be wrong is a [`Failure`] here
+//! as well.
+//!
+//! `lifted` is the way of PTX, `foreign` that of LLVM IR from clang and others, `middle` what both have in common: bounds,
+//! specialisation, passes. `clock` tells and measures stages.
+
+mod clock;
+mod failure;
+mod foreign;
+mod keep;
+mod layout;
+mod lifted;
+mod literals;
+mod middle;
+
+use crate::passes::{self, PassError};
+use crate::recipe::{Code, Cubin, Failure, Guard, Product, Recipe, Stage};
+use clock::Clock;
+use failure::{Cause, refused};
+
+/// Compiles a recipe in this process.
+///
+/// # Errors
+/// What was refused, and in which stage.
+pub fn compile(recipe: &Recipe) -> Result<Product, Failure> {
+    compile_reporting(recipe, &|_| {})
+}
+
+/// As [`compile`]; calls `enter` with each stage that it enters.
+///
+/// # Errors
+/// What was refused, and in which stage.
+pub fn compile_reporting(recipe: &Recipe, enter: &dyn Fn(Stage)) -> Result<Product, Failure> {
+    ready(recipe).map_err(|error| error.failure(Stage::Passes))?;
+    let mut job = Job {
+        recipe,
+        clock: Clock::new(enter),
+        notes: Vec::new(),
+        guards: Vec::new(),
+        llvm: None,
+    };
+    let made = job.from_source()?;
+    let written = match made.as_ref().unwrap_or(&recipe.code) {
+        Code::Ptx(text) => lifted::compile(&mut job, text)?,
+        Code::Bitcode(bytes) => foreign::compile(&mut job, foreign::Form::Bitcode(bytes))?,
+        Code::Llvm(text) => foreign::compile(&mut job, foreign::Form::Text(text))?,
+        Code::LtoIr(_) | Code::Source(_) => {
+            return Err(refused(
+                Stage::Source,
+                "what the compiler gave is neither PTX nor LLVM IR",
+            ));
+        }
+    };
+    let cubin = job.cubin(&written)?;
+    Ok(Product {
+        llvm: job.llvm,
+        ptx: written.ptx,
+        cubin,
+        guards: job.guards,
+        notes: job.notes,
+        timings: job.clock.times(),
+    })
+}
+
+/// LLVM's options and target, and what can be refused at once.
+fn ready(recipe: &Recipe) -> Result<(), PassError> {
+    passes::set_options(&recipe.llvm_options)?;
+    passes::initialise()?;
+    if recipe.codegen_level > 3 {
+        return Err(PassError::Level {
+            level: recipe.codegen_level,
+        });
+    }
+    Ok(())
+}
+
+/// A compilation on its way.
+struct Job<'a> {
+    recipe: &'a Recipe,
+    clock: Clock<'a>,
+    notes: Vec<String>,
+    guards: Vec<Guard>,
+    llvm: Option<String>,
+}
+
+/// PTX and its target.
+struct Written {
+    ptx: String,
+    target: String,
+}
+
+impl Job<'_> {
+    /// Code that some compiler makes of another form; `None` when there is nothing to make.
+    fn from_source(&mut self) -> Result<Option<Code>, Failure> {
+        Ok(None)
+    }
+
+    /// A cubin, if one is wanted.
+    fn cubin(&mut self, written: &Written) -> Result<Option<Cubin>, Failure> {
+        let _ = written;
+        Ok(None)
+    }
+}
