@@ -359,3 +359,43 @@ ret;
 }";
     insta::assert_snapshot!(functions(&ir(text)));
 }
+
+#[test]
+fn what_waits_for_products_takes_and_gives_their_registers() {
+    let text = ".visible .entry k(.param .u64 p)
+{
+.reg .f32 %f<9>; .reg .b64 %d<4>; .reg .pred %p; .reg .b32 %r;
+ld.param.u64 %d0, [p];
+mov.f32 %f0, 0f00000000; mov.f32 %f1, %f0; mov.f32 %f2, %f0; mov.f32 %f3, %f0; mov.f32 %f8, %f0;
+mov.b64 %d1, 0;
+setp.ne.b64 %p, %d1, 1;
+wgmma.fence.sync.aligned;
+wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%f0, %f1, %f2, %f3}, %d1, %d1, %p, 1, 1, 0, 0;
+wgmma.commit_group.sync.aligned;
+wgmma.wait_group.sync.aligned 0;
+add.f32 %f8, %f8, %f1;
+st.global.f32 [%d0], %f0;
+st.global.f32 [%d0+4], %f8;
+ret;
+}";
+    insta::assert_snapshot!(functions(&ir(text)));
+}
+
+#[test]
+fn clocks_are_read_as_often_as_written() {
+    let text = ".func (.param .b32 out) f(.param .b32 a)
+{
+.reg .b32 %r<6>; .reg .b64 %d<2>;
+ld.param.b32 %r0, [a];
+mov.u32 %r1, %clock;
+mov.u32 %r2, %clock;
+sub.u32 %r1, %r2, %r1;
+mov.u32 %r3, %smid;
+mov.u32 %r4, %nsmid;
+mov.u32 %r5, %laneid;
+add.u32 %r1, %r1, %r3; add.u32 %r1, %r1, %r4; add.u32 %r1, %r1, %r5;
+st.param.b32 [out], %r1;
+ret;
+}";
+    insta::assert_snapshot!(functions(&ir(text)));
+}

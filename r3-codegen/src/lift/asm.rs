@@ -13,8 +13,8 @@ use inkwell::attributes::{Attribute, AttributeLoc};
 use inkwell::types::{BasicMetadataTypeEnum, BasicType, BasicTypeEnum};
 use inkwell::values::{BasicMetadataValueEnum, BasicValueEnum};
 use r3_ptx::isa::{
-    Access, Effects, Form, Forms, Mnemonic, Numbers, OperandKind, OperandSpec, Order, Presence,
-    ScalarType, SpecialRegister, TypeKind, Word,
+    Access, Effects, Form, Forms, Mnemonic, Numbers, Opcode, OperandKind, OperandSpec, Order,
+    Presence, ScalarType, SpecialRegister, TypeKind, Word,
 };
 use r3_ptx::typed::{Operand, RegId, Symbol};
 
@@ -47,7 +47,7 @@ struct Output<'ctx> {
 }
 
 /// What LLVM may think of a piece of assembly.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Weight {
     /// It computes.
     Pure,
@@ -155,6 +155,22 @@ impl<'ctx> Assembly<'ctx> {
         let ty = Self::register_type(lifter, register);
         let value = lifter.value(&Operand::Register(register), ty)?;
         self.input(lifter, value, ty)
+    }
+
+    /// A register that is taken and given back.
+    pub fn through(
+        &mut self,
+        lifter: &mut Lifter<'ctx, '_>,
+        register: RegId,
+    ) -> Result<(), LiftError> {
+        let n = self.outputs.len();
+        self.output(lifter, register);
+        let ty = Self::register_type(lifter, register);
+        let (_, llvm) = class(lifter, ty);
+        let value = lifter.register(register)?;
+        let value = lifter.cast(value, llvm, false)?;
+        self.tied.push((n, value));
+        Ok(())
     }
 
     /// Builds the call and writes the outputs.
@@ -283,7 +299,11 @@ pub(crate) fn instruction<'ctx>(
     }
     assembly.text.push(';');
     let effects = effects(lifter.instruction.form);
-    let weight = weight(mnemonic, effects, expected);
+    let special = operands.iter().map(|operand| match operand {
+        Operand::Special(register) => weight_of_special(*register),
+        _ => Weight::Pure,
+    });
+    let weight = special.fold(weight(mnemonic, effects, expected), Weight::max);
     assembly.finish(lifter, weight, effects.convergent)
 }
 
@@ -301,16 +321,47 @@ fn weight(mnemonic: &Mnemonic, effects: Effects, outputs: usize) -> Weight {
                 | Order::SeqCst
         )
     );
-    if effects.writes || effects.sync || (effects.reads && (ordered || effects.convergent)) {
+    let ordered = ordered || effects.convergent;
+    if effects.writes || effects.sync || (effects.reads && ordered) {
         return Weight::Memory;
-    }
-    if outputs == 0 || effects.convergent {
-        return Weight::Acts;
     }
     if effects.reads {
         return Weight::Reads;
     }
-    Weight::Pure
+    match mnemonic.opcode() {
+        Opcode::Mma | Opcode::Wmma | Opcode::Movmatrix => Weight::Pure,
+        opcode if OF_THE_WARP.contains(&opcode) => Weight::Acts,
+        Opcode::Prefetch | Opcode::Prefetchu | Opcode::Applypriority => Weight::Acts,
+        Opcode::Alloca | Opcode::Stacksave | Opcode::Stackrestore => Weight::Memory,
+        // Products by descriptors, groups of copies, hints: what they touch is not in their operands.
+        _ if outputs == 0 || effects.convergent => Weight::Memory,
+        _ => Weight::Pure,
+    }
+}
+
+/// What they give depends on which threads execute them together, and on nothing in memory.
+const OF_THE_WARP: &[Opcode] = &[
+    Opcode::Activemask,
+    Opcode::Elect,
+    Opcode::Match,
+    Opcode::Redux,
+    Opcode::Shfl,
+    Opcode::Vote,
+];
+
+/// What LLVM may think of reading a special register: most never change while a thread runs.
+fn weight_of_special(register: SpecialRegister) -> Weight {
+    use SpecialRegister as S;
+    match register {
+        S::Clock
+        | S::ClockHi
+        | S::Clock64
+        | S::Globaltimer
+        | S::GlobaltimerLo
+        | S::GlobaltimerHi => Weight::Memory,
+        S::SmId | S::WarpId | S::Pm(_) | S::Pm64(_) => Weight::Acts,
+        _ => Weight::Pure,
+    }
 }
 
 /// A special register for which LLVM has no intrinsic.
@@ -321,16 +372,24 @@ pub(crate) fn special<'ctx>(
     let ty = register.ty();
     let (class, llvm) = class(lifter, ty);
     let text = format!("mov.{} $0, {register};", bits_word(ty));
-    let constraints = format!("={class}");
+    let weight = weight_of_special(register);
+    let (constraints, acts) = match weight {
+        Weight::Memory => (format!("={class},~{{memory}}"), true),
+        Weight::Acts => (format!("={class}"), true),
+        Weight::Reads | Weight::Pure => (format!("={class}"), false),
+    };
     let signature = llvm.fn_type(&[], false);
-    // Clocks and counters differ from read to read.
     let asm =
         lifter
             .context
-            .create_inline_asm(signature, text, constraints, true, false, None, false);
+            .create_inline_asm(signature, text, constraints, acts, false, None, false);
     let call = lifter.build(|b| b.build_indirect_call(signature, asm, &[], ""))?;
-    let nounwind = lifter.globals.attributes.nounwind;
-    call.add_attribute(AttributeLoc::Function, nounwind);
+    let attributes = &lifter.globals.attributes;
+    call.add_attribute(AttributeLoc::Function, attributes.nounwind);
+    if weight == Weight::Pure {
+        call.add_attribute(AttributeLoc::Function, attributes.no_memory);
+        call.add_attribute(AttributeLoc::Function, attributes.willreturn);
+    }
     match call.try_as_basic_value().basic() {
         Some(value) => Ok(value),
         None => Err(lifter.inexpressible(format!("`{register}` cannot be read"))),
@@ -424,15 +483,10 @@ impl<'ctx> Writer<'_, 'ctx, '_> {
     }
 
     fn write(&mut self, register: RegId) -> Result<(), LiftError> {
-        let n = self.assembly.outputs.len();
-        self.assembly.output(self.lifter, register);
         if self.spec.access == Access::ReadWrite {
-            let ty = Assembly::register_type(self.lifter, register);
-            let (_, llvm) = class(self.lifter, ty);
-            let value = self.lifter.register(register)?;
-            let value = self.lifter.cast(value, llvm, false)?;
-            self.assembly.tied.push((n, value));
+            return self.assembly.through(self.lifter, register);
         }
+        self.assembly.output(self.lifter, register);
         Ok(())
     }
 
@@ -530,9 +584,17 @@ impl<'ctx> Writer<'_, 'ctx, '_> {
             self.put(&name.replace('$', "$$"));
             return Ok(());
         }
-        let pointer = self.lifter.symbol_address(symbol, 0)?;
-        let class = self.pointer_class(pointer);
-        let n = self.assembly.input_value(class, pointer.into());
+        let (class, value) = match symbol {
+            Symbol::Param(_) => {
+                let bits = super::params::address_bits(self.lifter, symbol, 0)?;
+                ('l', bits.into())
+            }
+            _ => {
+                let pointer = self.lifter.symbol_address(symbol, 0)?;
+                (self.pointer_class(pointer), pointer.into())
+            }
+        };
+        let n = self.assembly.input_value(class, value);
         _ = write!(self.assembly.text, "${n}");
         self.plus(offset);
         Ok(())

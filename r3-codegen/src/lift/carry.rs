@@ -179,21 +179,38 @@ pub(super) fn single<'ctx>(
         sources.push(lifter.integer(operand, bits)?);
     }
     let (name, a, b) = match (mnemonic.opcode(), sources.as_slice()) {
-        (Opcode::Add | Opcode::Addc, &[a, b]) => ("llvm.uadd.with.overflow", a, b),
-        (Opcode::Sub | Opcode::Subc, &[a, b]) => ("llvm.usub.with.overflow", a, b),
+        (Opcode::Add | Opcode::Addc, &[a, b]) => (ADD, a, b),
+        (Opcode::Sub | Opcode::Subc, &[a, b]) => (SUBTRACT, a, b),
         (Opcode::Mad | Opcode::Madc, &[a, b, c]) => {
             let product = product(lifter, mnemonic, a, b)?;
-            ("llvm.uadd.with.overflow", product, c)
+            (ADD, product, c)
         }
         _ => return Ok(false),
     };
-    let (mut value, mut out) = overflowing(lifter, name, int.into(), a, b)?;
-    if takes {
-        let flag = lifter.slot(carry)?.into_int_value();
-        let flag = lifter.build(|b| b.build_int_z_extend(flag, int, ""))?;
-        let (with, second) = overflowing(lifter, name, int.into(), value, flag)?;
+    let flag = match takes {
+        true => {
+            let flag = lifter.slot(carry)?.into_int_value();
+            Some(lifter.build(|b| b.build_int_z_extend(flag, int, ""))?)
+        }
+        false => None,
+    };
+    let step = |lifter: &mut Lifter<'ctx, '_>, a, b| match makes {
+        true => overflowing(lifter, name, int.into(), a, b),
+        false => {
+            let value = lifter.build(|builder| match name {
+                ADD => builder.build_int_add(a, b, ""),
+                _ => builder.build_int_sub(a, b, ""),
+            })?;
+            Ok((value, lifter.globals.types.i1.const_zero()))
+        }
+    };
+    let (mut value, mut out) = step(lifter, a, b)?;
+    if let Some(flag) = flag {
+        let (with, second) = step(lifter, value, flag)?;
         value = with;
-        out = lifter.build(|b| b.build_or(out, second, ""))?;
+        if makes {
+            out = lifter.build(|b| b.build_or(out, second, ""))?;
+        }
     }
     lifter.set(destination, value.into(), ty)?;
     if makes {
@@ -201,6 +218,11 @@ pub(super) fn single<'ctx>(
     }
     Ok(true)
 }
+
+/// Additions that tell of their carry.
+const ADD: &str = "llvm.uadd.with.overflow";
+/// Subtractions that tell of their borrow.
+const SUBTRACT: &str = "llvm.usub.with.overflow";
 
 fn overflowing<'ctx>(
     lifter: &mut Lifter<'ctx, '_>,

@@ -13,6 +13,7 @@ use super::cfg::{Cfg, NONE};
 use super::globals::{Flow, Globals, MnemonicInfo};
 use super::mode::Mode;
 use super::ops::addresses;
+use super::pending::{self, Pending};
 use super::pointers::Roots;
 use super::ssa::{self, Phis};
 use super::{asm, calls, carry, directives, params};
@@ -56,8 +57,10 @@ pub(crate) struct Lifter<'ctx, 'm> {
     pub(super) values: Vec<Option<BasicValueEnum<'ctx>>>,
     /// What registers hold that nothing has written.
     pub(super) unwritten: Vec<Option<BasicValueEnum<'ctx>>>,
-    /// `set` keeps the old value where this is false.
-    pub(super) select: Option<IntValue<'ctx>>,
+    /// Registers for which instructions wait.
+    pub(super) pending: Pending,
+    /// `set` keeps the old value where this is false; or true, if so it says.
+    pub(super) select: Option<(IntValue<'ctx>, bool)>,
     /// Values that writes have replaced, to go back by.
     replaced: Vec<(u32, Option<BasicValueEnum<'ctx>>)>,
 }
@@ -137,6 +140,7 @@ pub(crate) fn lift<'ctx>(
     };
     let cfg = Cfg::new(body, &globals.mnemonics);
     let phis = ssa::phis(module, body, &cfg, &globals.mnemonics);
+    let pending = Pending::of(module, body, &cfg, &phis, &globals.mnemonics);
     let slots = body.registers.len() + 1;
     let entry = context.append_basic_block(function, "");
     let mut lifter = Lifter {
@@ -156,6 +160,7 @@ pub(crate) fn lift<'ctx>(
         roots,
         values: vec![None; slots],
         unwritten: vec![None; slots],
+        pending,
         select: None,
         replaced: Vec::new(),
     };
@@ -291,7 +296,7 @@ impl<'ctx, 'm> Lifter<'ctx, 'm> {
                 }
                 None => self.step(rest, frame.carry_crosses)?,
                 Some(guard) if info.harmless => {
-                    self.select = Some(self.guard(guard)?);
+                    self.select = Some((self.guard(guard)?, guard.1));
                     let stepped = self.plain(instruction);
                     self.select = None;
                     stepped?;
@@ -351,6 +356,10 @@ impl<'ctx, 'm> Lifter<'ctx, 'm> {
             self.globals.natively += 1;
             return Ok(());
         }
+        if pending::wait(self, mnemonic)? {
+            self.globals.natively += 1;
+            return Ok(());
+        }
         if let Some(&Operand::Register(to)) = operands.first()
             && self.pointer_space(to).is_some()
             && addresses::define(self, mnemonic, operands)?
@@ -374,12 +383,24 @@ impl<'ctx, 'm> Lifter<'ctx, 'm> {
         asm::instruction(self, mnemonic, operands)
     }
 
-    /// The condition of a guard.
+    /// The register of a guard, whether it is negated or not.
     fn guard(&mut self, guard: (typed::RegId, bool)) -> Result<IntValue<'ctx>, LiftError> {
-        match guard {
-            (register, true) => self.predicate(&Operand::NotRegister(register)),
-            (register, false) => self.predicate(&Operand::Register(register)),
-        }
+        self.predicate(&Operand::Register(guard.0))
+    }
+
+    /// Goes one way where a guard holds, the other way where it does not.
+    fn fork(
+        &mut self,
+        guard: (typed::RegId, bool),
+        holds: BasicBlock<'ctx>,
+        fails: BasicBlock<'ctx>,
+    ) -> Result<InstructionValue<'ctx>, LiftError> {
+        let condition = self.guard(guard)?;
+        let (then, otherwise) = match guard.1 {
+            true => (fails, holds),
+            false => (holds, fails),
+        };
+        self.build(|b| b.build_conditional_branch(condition, then, otherwise))
     }
 
     /// Instructions under the same guard, in a block of their own. Returns how many.
@@ -388,13 +409,12 @@ impl<'ctx, 'm> Lifter<'ctx, 'm> {
         guard: (typed::RegId, bool),
         rest: &'m [Instruction],
     ) -> Result<usize, LiftError> {
-        let condition = self.guard(guard)?;
         let Some(before) = self.builder.get_insert_block() else {
             return Err(self.inexpressible("no place to build at".into()));
         };
         let inside = self.context.insert_basic_block_after(before, "");
         let after = self.context.insert_basic_block_after(inside, "");
-        self.build(|b| b.build_conditional_branch(condition, inside, after))?;
+        self.fork(guard, inside, after)?;
         self.builder.position_at_end(inside);
         let mark = self.replaced.len();
         let mut taken = 0;
@@ -478,10 +498,7 @@ impl<'ctx, 'm> Lifter<'ctx, 'm> {
             return Err(self.inexpressible("no place to build at".into()));
         };
         let successors = frame.cfg.successors(block);
-        let guard = match self.instruction.guard {
-            Some(guard) => Some(self.guard(guard)?),
-            None => None,
-        };
+        let guard = self.instruction.guard;
         if flow == Flow::Branch {
             let target = successors.first().copied().unwrap_or(NONE);
             let next = successors.get(1).copied();
@@ -490,7 +507,7 @@ impl<'ctx, 'm> Lifter<'ctx, 'm> {
             };
             return match (guard, else_, next) {
                 (Some(guard), Some(else_), Some(next)) if next != target => {
-                    let end = self.build(|b| b.build_conditional_branch(guard, to, else_))?;
+                    let end = self.fork(guard, to, else_)?;
                     self.latch(block, successors, end, frame)?;
                     self.join(&[(from, target), (from, next)], frame)
                 }
@@ -510,7 +527,7 @@ impl<'ctx, 'm> Lifter<'ctx, 'm> {
                 return Err(self.inexpressible("a way into nowhere".into()));
             };
             at = self.context.insert_basic_block_after(from, "");
-            self.build(|b| b.build_conditional_branch(guard, at, to))?;
+            self.fork(guard, at, to)?;
             edges.push((from, next));
             self.builder.position_at_end(at);
         }

@@ -25,6 +25,7 @@ mod module;
 mod operand;
 mod ops;
 mod params;
+mod pending;
 mod pointers;
 mod ssa;
 pub(crate) mod variables;

@@ -232,6 +232,11 @@ impl<'ctx> Lifter<'ctx, '_> {
         self.slot(register.0)
     }
 
+    /// Whether something has been written into a register.
+    pub fn holds(&self, register: u32) -> bool {
+        matches!(self.values.get(register as usize), Some(Some(_)))
+    }
+
     /// What a register, or the carry flag, holds.
     pub fn slot(&mut self, slot: u32) -> Result<BasicValueEnum<'ctx>, LiftError> {
         if let Some(Some(value)) = self.values.get(slot as usize) {
@@ -264,12 +269,16 @@ impl<'ctx> Lifter<'ctx, '_> {
         slot: u32,
         mut value: BasicValueEnum<'ctx>,
     ) -> Result<(), LiftError> {
-        if let Some(guard) = self.select {
+        if let Some((guard, negated)) = self.select {
             let old = self.slot(slot)?;
             if old.get_type() != value.get_type() {
                 return Err(self.inexpressible("a register changes its type".into()));
             }
-            value = self.build(|b| b.build_select(guard, value, old, ""))?;
+            let (then, otherwise) = match negated {
+                true => (old, value),
+                false => (value, old),
+            };
+            value = self.build(|b| b.build_select(guard, then, otherwise, ""))?;
         }
         self.write_slot(slot, value);
         Ok(())
@@ -526,10 +535,4 @@ fn bit_cast<'ctx>(bits: IntValue<'ctx>, float: FloatType<'ctx>) -> BasicValueEnu
             float.as_type_ref(),
         ))
     }
-}
-
-/// Whether a value is a constant.
-pub(crate) fn is_constant(value: &BasicValueEnum<'_>) -> bool {
-    // SAFETY: the value lives as long as its context.
-    unsafe { llvm_sys::core::LLVMIsConstant(value.as_value_ref()) != 0 }
 }

@@ -13,6 +13,8 @@ use super::globals::{Flow, MnemonicInfo};
 #[derive(Debug, Default)]
 pub(crate) struct Phis {
     lists: Lists,
+    number: Vec<u32>,
+    live: Bits,
     /// Some instruction takes a carry that its own block did not make.
     pub carry_crosses: bool,
 }
@@ -21,6 +23,12 @@ impl Phis {
     /// Registers that need a phi in a block.
     pub fn of(&self, block: u32) -> &[u32] {
         self.lists.get(block)
+    }
+
+    /// Whether a register is read after a block begins, before it is written.
+    pub fn alive(&self, block: u32, register: u32) -> bool {
+        let column = self.number.get(register as usize).copied();
+        column.is_some_and(|column| column != NONE && self.live.get(block, column))
     }
 }
 
@@ -156,6 +164,7 @@ fn flat(body: &Body, first: u32, len: u32, mut visit: impl FnMut(u32)) {
 }
 
 /// Rows of bits.
+#[derive(Debug, Default)]
 struct Bits {
     words: usize,
     bits: Vec<u64>,
@@ -244,6 +253,8 @@ pub(crate) fn phis(module: &Module, body: &Body, cfg: &Cfg, infos: &[MnemonicInf
     let live = liveness(cfg, &exposed, &written, &number, numbered.len());
     Phis {
         lists: places(cfg, &written, &number, &numbered, &live),
+        number,
+        live,
         carry_crosses: crossing,
     }
 }
