@@ -62,8 +62,12 @@ pub struct Source {
     pub name: PathBuf,
     /// Headers by name, given with the source (as NVRTC takes them).
     pub headers: Vec<(String, String)>,
+    /// Expressions that name instances of templates which the code must have (NVRTC's name expressions).
+    pub name_expressions: Vec<String>,
     /// Which compiler.
     pub compiler: Compiler,
+    /// The compiler itself: a program, or NVRTC's library. `None` looks for it.
+    pub program: Option<PathBuf>,
     /// Its options: include folders, defines, `-O3`, `-use_fast_math` and so on.
     pub options: Vec<String>,
     /// Folder in which the compiler runs; relative paths in `options` are from here.

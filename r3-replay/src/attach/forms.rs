@@ -56,7 +56,13 @@ pub fn forms(archive: &Archive, kernel: KernelId, sm: u32) -> Result<Vec<KernelF
                 text: text_of(archive.read_blob(&recorded.text)?),
                 name: recorded.name.clone().into(),
                 headers,
+                name_expressions: recorded
+                    .name_expressions
+                    .iter()
+                    .map(|(expression, _)| expression.clone())
+                    .collect(),
                 compiler: Compiler::Nvrtc,
+                program: None,
                 options: recorded.options.clone(),
                 directory: None,
             }),
