@@ -19,7 +19,7 @@ mod solve;
 mod tests;
 
 use r3_ptx::isa::Space;
-use r3_ptx::typed::{Body, Function, Module, RegId, Symbol};
+use r3_ptx::typed::{Function, Module, RegId, Symbol};
 
 /// LLVM's number of an address space.
 pub(crate) mod space {
@@ -79,6 +79,8 @@ pub(crate) struct Roots {
     /// Space of the address in each register, `None` where it is an integer. Empty: all are.
     pub(crate) registers: Vec<Option<Space>>,
     parameters: Vec<Option<u32>>,
+    /// Addresses of variables are made from others: LLVM must not know which variable any belongs to.
+    pub(crate) mixed: bool,
 }
 
 impl Roots {
@@ -102,9 +104,14 @@ pub(crate) fn roots(module: &Module, function: &Function) -> Roots {
         return Roots::default();
     }
     let facts = scan::scan(module, function, body);
-    let registers = solve::solve(&facts, body);
+    let (registers, mixed) = solve::solve(&facts, body);
     let mut parameters = vec![None; function.params.len()];
-    for &(register, parameter) in &facts.parameter_loads {
+    // Nothing may be said of what a parameter points to when the way from there may lead anywhere.
+    let mut loads = facts.parameter_loads.as_slice();
+    if mixed != solve::Mixed::No {
+        loads = &[];
+    }
+    for &(register, parameter) in loads {
         let Some(&Some(found)) = registers.get(register.0 as usize) else {
             continue;
         };
@@ -118,12 +125,8 @@ pub(crate) fn roots(module: &Module, function: &Function) -> Roots {
     Roots {
         registers: registers.into_iter().map(|s| s.map(named)).collect(),
         parameters,
+        mixed: mixed == solve::Mixed::Variables,
     }
-}
-
-/// Space of the address in each register of a function. Empty: all are integers.
-pub(crate) fn analyse(module: &Module, function: &Function, _body: &Body) -> Vec<Option<Space>> {
-    roots(module, function).registers
 }
 
 /// Address space of what a symbol names; `None` where its address is left an integer.

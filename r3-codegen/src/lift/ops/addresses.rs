@@ -3,9 +3,10 @@
 //! The steps are in bytes and promise nothing (no `inbounds`), so an address has the bits that PTX's arithmetic gives it,
 //! wrapped around as there.
 
+use inkwell::attributes::AttributeLoc;
 use inkwell::values::{BasicValueEnum, IntValue, PointerValue};
 use r3_ptx::isa::{Mnemonic, Opcode, ScalarType, Space, Word};
-use r3_ptx::typed::{Operand, RegId};
+use r3_ptx::typed::{Operand, RegId, Symbol};
 
 use crate::error::LiftError;
 use crate::lift::function::{Handled, Lifter};
@@ -57,9 +58,42 @@ fn pointer<'ctx>(
 ) -> Result<Option<PointerValue<'ctx>>, LiftError> {
     match *operand {
         Operand::Register(register) => lifter.pointer(register),
-        Operand::Address(symbol, offset) => lifter.symbol_address(symbol, offset).map(Some),
+        Operand::Address(symbol, offset) => symbol_value(lifter, symbol, offset).map(Some),
         _ => Ok(None),
     }
+}
+
+/// The address of something with a name, as a value. Where addresses of variables are made from those of others, LLVM must
+/// not see which it is: it takes an integer that came from an address for a step from there.
+pub(super) fn symbol_value<'ctx>(
+    lifter: &mut Lifter<'ctx, '_>,
+    symbol: Symbol,
+    offset: i64,
+) -> Result<PointerValue<'ctx>, LiftError> {
+    let variable = matches!(symbol, Symbol::Variable(_) | Symbol::Local(_));
+    if !variable || !lifter.roots.is_some_and(|roots| roots.mixed) {
+        return lifter.symbol_address(symbol, offset);
+    }
+    let pointer = lifter.symbol_address(symbol, 0)?;
+    let ty = pointer.get_type();
+    let int = lifter.pointer_int(pointer_space(ty));
+    let (text, constraints) = match int.get_bit_width() {
+        32 => ("mov.b32 $0, $1;", "=r,r"),
+        _ => ("mov.b64 $0, $1;", "=l,l"),
+    };
+    let made = int.fn_type(&[ty.into()], false);
+    let context = lifter.context;
+    let (text, constraints) = (text.to_owned(), constraints.to_owned());
+    let asm = context.create_inline_asm(made, text, constraints, false, false, None, false);
+    let call = lifter.build(|b| b.build_indirect_call(made, asm, &[pointer.into()], ""))?;
+    let attributes = &lifter.globals.attributes;
+    call.add_attribute(AttributeLoc::Function, attributes.no_memory);
+    call.add_attribute(AttributeLoc::Function, attributes.nounwind);
+    let Some(BasicValueEnum::IntValue(value)) = call.try_as_basic_value().basic() else {
+        return Err(lifter.inexpressible("an address without value".into()));
+    };
+    let pointer = lifter.build(|b| b.build_int_to_ptr(value, ty, ""))?;
+    lifter.offset(pointer, offset)
 }
 
 fn select<'ctx>(

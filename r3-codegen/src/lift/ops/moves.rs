@@ -62,6 +62,10 @@ fn mov<'m>(lifter: &mut Lifter<'_, 'm>, mnemonic: &Mnemonic, operands: &'m [Oper
             };
             lifter.set(to, value.into(), ty)?;
         }
+        (_, Operand::Address(symbol, offset)) => {
+            let pointer = addresses::symbol_value(lifter, *symbol, *offset)?;
+            lifter.set(to, pointer.into(), ty)?;
+        }
         _ => {
             let value = lifter.value(from, ty)?;
             lifter.set(to, value, ty)?;

@@ -18,6 +18,16 @@ pub(super) enum Part {
     Other,
 }
 
+impl Part {
+    /// The register, if it is one.
+    pub fn register(&self) -> Option<RegId> {
+        match *self {
+            Self::Register(register) => Some(register),
+            _ => None,
+        }
+    }
+}
+
 /// How an instruction makes the value of a register.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Definition {
@@ -52,9 +62,54 @@ pub(super) struct Facts {
     pub declared: Vec<RegId>,
     /// Registers loaded from a parameter as a whole.
     pub parameter_loads: Vec<(RegId, u32)>,
-    /// What each instruction writes, and the registers and symbols that it reads as values: from where bits flow to where.
-    pub flows: Vec<(Vec<RegId>, Vec<Part>)>,
+    /// From where bits flow to where.
+    pub flows: Vec<Flow>,
+    /// Registers of [`flows`](Self::flows).
+    flowing: Vec<RegId>,
 }
+
+/// What an instruction writes, and what it reads as values. Floats and predicates are no part of it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Flow {
+    written: u32,
+    read: u32,
+    end: u32,
+    /// The address of a variable is read.
+    pub variable: bool,
+    /// The result is a sum of what is read, or like one.
+    pub sum: bool,
+}
+
+impl Facts {
+    /// Destinations of a flow.
+    pub fn written(&self, flow: Flow) -> &[RegId] {
+        self.flowing(flow.written, flow.read)
+    }
+
+    /// Sources of a flow.
+    pub fn read(&self, flow: Flow) -> &[RegId] {
+        self.flowing(flow.read, flow.end)
+    }
+
+    fn flowing(&self, from: u32, to: u32) -> &[RegId] {
+        let list = self.flowing.get(from as usize..to as usize);
+        list.unwrap_or_default()
+    }
+}
+
+/// Instructions that can make one address of two.
+const SUMS: &[Opcode] = &[
+    Opcode::Add,
+    Opcode::Addc,
+    Opcode::Lop3,
+    Opcode::Mad,
+    Opcode::Mad24,
+    Opcode::Madc,
+    Opcode::Or,
+    Opcode::Sub,
+    Opcode::Subc,
+    Opcode::Xor,
+];
 
 /// Reads a body.
 pub(super) fn scan(module: &Module, function: &Function, body: &Body) -> Facts {
@@ -68,6 +123,8 @@ pub(super) fn scan(module: &Module, function: &Function, body: &Body) -> Facts {
         function,
         body,
         facts,
+        written: Vec::new(),
+        read: Vec::new(),
     };
     for instruction in &body.instructions {
         scan.instruction(instruction);
@@ -80,6 +137,8 @@ struct Scan<'m> {
     function: &'m Function,
     body: &'m Body,
     facts: Facts,
+    written: Vec<RegId>,
+    read: Vec<Part>,
 }
 
 impl<'m> Scan<'m> {
@@ -91,10 +150,13 @@ impl<'m> Scan<'m> {
         };
         let operands = self.body.operands(instruction);
         self.places(mnemonic, form, operands);
-        let mut written = Vec::new();
-        let mut read = Vec::new();
+        let opcode = mnemonic.opcode();
+        let mut written = std::mem::take(&mut self.written);
+        let mut read = std::mem::take(&mut self.read);
+        written.clear();
+        read.clear();
         for (i, operand) in operands.iter().enumerate() {
-            let writes = match mnemonic.opcode() {
+            let writes = match opcode {
                 Opcode::Call => i == 0,
                 // Destinations are the first operands of the table's forms.
                 _ => form.operands.get(i).is_some_and(|spec| {
@@ -108,13 +170,12 @@ impl<'m> Scan<'m> {
                 self.parts(operand, &mut read);
             }
         }
-        let definition = self.definition(mnemonic, operands);
-        match (definition, operands.first()) {
+        let loads = matches!(opcode, Opcode::Ld | Opcode::Ldu);
+        match (self.definition(mnemonic, operands), operands.first()) {
             (Some(definition), Some(&Operand::Register(register))) => {
                 self.facts.definitions.push((register, definition));
             }
             _ => {
-                let loads = matches!(mnemonic.opcode(), Opcode::Ld | Opcode::Ldu);
                 for &register in &written {
                     let made = match loads && self.whole(mnemonic, register) {
                         true => Definition::Loaded,
@@ -122,21 +183,42 @@ impl<'m> Scan<'m> {
                     };
                     self.facts.definitions.push((register, made));
                 }
-                let registers = read.iter().filter_map(|part| match part {
-                    Part::Register(register) => Some(*register),
-                    _ => None,
-                });
+                let registers = read.iter().filter_map(Part::register);
                 self.facts.values.extend(registers);
-                // Bits that come from memory come from nowhere.
-                if loads {
-                    read.clear();
-                    self.parameter(mnemonic, operands);
-                }
             }
         }
-        if !written.is_empty() && !read.is_empty() {
-            self.facts.flows.push((written, read));
+        match loads {
+            // Bits that come from memory come from nowhere.
+            true => self.parameter(mnemonic, operands),
+            false => self.flow(&written, &read, SUMS.contains(&opcode)),
         }
+        self.written = written;
+        self.read = read;
+    }
+
+    fn flow(&mut self, written: &[RegId], read: &[Part], sum: bool) {
+        let variable = read.iter().any(|part| matches!(part, Part::Symbol(_)));
+        let bits = |register: &RegId| {
+            let held = self.body.registers.get(register.0 as usize);
+            held.is_some_and(|held| !held.ty.is_float() && held.ty != ScalarType::Pred)
+        };
+        let list = &mut self.facts.flowing;
+        let start = list.len();
+        list.extend(written.iter().filter(|r| bits(r)));
+        let middle = list.len();
+        list.extend(read.iter().filter_map(Part::register).filter(bits));
+        let end = list.len();
+        if middle == start || (middle == end && !variable) {
+            list.truncate(start);
+            return;
+        }
+        self.facts.flows.push(Flow {
+            written: start as u32,
+            read: middle as u32,
+            end: end as u32,
+            variable,
+            sum,
+        });
     }
 
     /// A load of a parameter as a whole.

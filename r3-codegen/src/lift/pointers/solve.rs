@@ -4,26 +4,41 @@ use std::collections::HashSet;
 
 use r3_ptx::typed::{Body, RegId};
 
-use super::scan::{Definition, Facts, Part, integer};
+use super::scan::{Definition, Facts, Flow, Part, integer};
 use super::{pointer_bits, space};
 
-/// Rounds of "what came from an address is no index" before everything is left an integer. Real code needs two or three.
+/// Rounds after which everything is left an integer. Real code needs two or three.
 const ROUNDS: usize = 16;
 
-/// What each register holds.
-pub(super) fn solve(facts: &Facts, body: &Body) -> Vec<Option<u32>> {
+/// The space of the address in each register, and whether addresses are made of several others.
+pub(super) fn solve(facts: &Facts, body: &Body) -> (Vec<Option<u32>>, Mixed) {
     let mut solver = Solver::new(facts, body);
     for _ in 0..ROUNDS {
         solver.settle();
         let pointers = solver.wanted();
+        let mixed = solver.mixed(&pointers);
+        if mixed == Mixed::Variables {
+            break;
+        }
         let before = solver.refused;
-        solver.indices_from_addresses(&pointers);
         let spaces = solver.spaces(&pointers);
         if solver.refused == before {
-            return spaces;
+            return (spaces, mixed);
         }
     }
-    vec![None; body.registers.len()]
+    (vec![None; body.registers.len()], Mixed::Variables)
+}
+
+/// What addresses are made of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Mixed {
+    /// Each of one other.
+    #[default]
+    No,
+    /// Some of several, but none of a variable.
+    Pointers,
+    /// Some of several, and a variable is among them.
+    Variables,
 }
 
 /// What is known of one register.
@@ -262,68 +277,51 @@ impl<'f> Solver<'f> {
         wanted
     }
 
-    /// Refuses sums whose index came from an address.
-    fn indices_from_addresses(&mut self, pointers: &[bool]) {
+    /// Whether some address is made of several: by the way from one to the other, above all.
+    fn mixed(&self, pointers: &[bool]) -> Mixed {
         let facts = self.facts;
         let is_pointer = |register: RegId| pointers.get(register.0 as usize) == Some(&true);
-        let mut reads: Vec<Vec<u32>> = vec![Vec::new(); pointers.len()];
-        let mut tainted = vec![false; pointers.len()];
-        let mut queue: Vec<RegId> = Vec::new();
-        for (i, (_, read)) in facts.flows.iter().enumerate() {
-            for part in read {
-                if let Part::Register(register) = part
-                    && let Some(list) = reads.get_mut(register.0 as usize)
-                {
-                    list.push(i as u32);
-                }
+        let forward = Edges::new(pointers.len(), facts, |flow| facts.read(flow));
+        let mut variables: Vec<RegId> = Vec::new();
+        let mut from: Vec<RegId> = Vec::new();
+        for &flow in &facts.flows {
+            if flow.variable {
+                variables.extend(facts.written(flow));
             }
+            from.extend(facts.read(flow).iter().filter(|r| is_pointer(**r)));
         }
-        // An address is in what was made of a pointer or a symbol, and in a parameter that others take for a pointer.
-        for (written, read) in &facts.flows {
-            let from = |part: &Part| match part {
-                Part::Register(register) => is_pointer(*register),
-                Part::Symbol(_) => true,
-                Part::Other => false,
-            };
-            if read.iter().any(from) {
-                queue.extend(written);
-            }
+        // A parameter may be loaded twice, and only once for an address.
+        let loads = || facts.parameter_loads.iter();
+        let rooted = loads().filter(|(r, _)| is_pointer(*r)).map(|(_, p)| *p);
+        let rooted: HashSet<u32> = rooted.collect();
+        from.extend(loads().filter(|(_, p)| rooted.contains(p)).map(|(r, _)| *r));
+        from.extend(&variables);
+        let of_address = forward.reached(from, |flow| facts.written(flow));
+        let has = |set: &[bool], r: RegId| set.get(r.0 as usize) == Some(&true);
+        let several = |flow: &Flow| {
+            let mut found = facts.read(*flow).iter().filter(|r| has(&of_address, **r));
+            flow.sum && found.nth(1).is_some()
+        };
+        let sums: Vec<Flow> = facts.flows.iter().copied().filter(several).collect();
+        if sums.is_empty() {
+            return Mixed::No;
         }
-        let loads = facts.parameter_loads.iter();
-        let rooted: HashSet<u32> = loads
-            .filter(|(r, _)| is_pointer(*r))
-            .map(|(_, p)| *p)
-            .collect();
-        let loads = facts.parameter_loads.iter();
-        queue.extend(loads.filter(|(_, p)| rooted.contains(p)).map(|(r, _)| *r));
-        while let Some(register) = queue.pop() {
-            if is_pointer(register) {
-                continue;
+        let of_variable = forward.reached(variables, |flow| facts.written(flow));
+        let backward = Edges::new(pointers.len(), facts, |flow| facts.written(flow));
+        let addresses = facts.addresses.iter().map(|(register, _)| *register);
+        let to_address = backward.reached(addresses.collect(), |flow| facts.read(flow));
+        let used = sums.iter().filter(|sum| {
+            let mut written = facts.written(**sum).iter();
+            written.any(|r| has(&to_address, *r))
+        });
+        let mixed = used.map(|sum| {
+            let mut read = facts.read(*sum).iter();
+            match read.any(|r| has(&of_variable, *r)) {
+                true => Mixed::Variables,
+                false => Mixed::Pointers,
             }
-            match tainted.get_mut(register.0 as usize) {
-                Some(tainted) if !*tainted => *tainted = true,
-                _ => continue,
-            }
-            for &flow in reads.get(register.0 as usize).into_iter().flatten() {
-                let written = facts.flows.get(flow as usize).map(|(written, _)| written);
-                queue.extend(written.into_iter().flatten());
-            }
-        }
-        for (to, definition) in &facts.definitions {
-            if !is_pointer(*to) {
-                continue;
-            }
-            let base = match self.base(definition) {
-                Base::Part(base, _) => base,
-                _ => continue,
-            };
-            let dirty = |register: RegId| {
-                Part::Register(register) != base && tainted.get(register.0 as usize) == Some(&true)
-            };
-            if sources(definition).any(dirty) {
-                self.refuse(*to);
-            }
-        }
+        });
+        mixed.max().unwrap_or_default()
     }
 
     /// The space of each pointer. Refuses those with none, or with several.
@@ -407,6 +405,72 @@ impl<'f> Solver<'f> {
             }
         }
         roots
+    }
+}
+
+/// Flows by register.
+struct Edges<'f> {
+    facts: &'f Facts,
+    first: Vec<u32>,
+    flows: Vec<u32>,
+}
+
+impl<'f> Edges<'f> {
+    fn new<'s>(registers: usize, facts: &'f Facts, of: impl Fn(Flow) -> &'s [RegId]) -> Self {
+        let mut first = vec![0u32; registers + 1];
+        for register in facts.flows.iter().flat_map(|flow| of(*flow)) {
+            if let Some(count) = first.get_mut(register.0 as usize + 1) {
+                *count += 1;
+            }
+        }
+        let mut sum = 0;
+        for count in &mut first {
+            sum += *count;
+            *count = sum;
+        }
+        let mut next = first.clone();
+        let mut flows = vec![0u32; sum as usize];
+        for (i, flow) in (0u32..).zip(&facts.flows) {
+            for register in of(*flow) {
+                if let Some(next) = next.get_mut(register.0 as usize) {
+                    if let Some(place) = flows.get_mut(*next as usize) {
+                        *place = i;
+                    }
+                    *next += 1;
+                }
+            }
+        }
+        Self {
+            facts,
+            first,
+            flows,
+        }
+    }
+
+    fn of(&self, register: RegId) -> &[u32] {
+        let at = register.0 as usize;
+        match (self.first.get(at), self.first.get(at + 1)) {
+            (Some(from), Some(to)) => self.flows.get(*from as usize..*to as usize),
+            _ => None,
+        }
+        .unwrap_or_default()
+    }
+
+    /// Registers that flows lead to from some.
+    fn reached(&self, mut queue: Vec<RegId>, next: impl Fn(Flow) -> &'f [RegId]) -> Vec<bool> {
+        let mut reached = vec![false; self.first.len()];
+        while let Some(register) = queue.pop() {
+            match reached.get_mut(register.0 as usize) {
+                Some(reached) if !*reached => *reached = true,
+                _ => continue,
+            }
+            for &flow in self.of(register) {
+                if let Some(flow) = self.facts.flows.get(flow as usize) {
+                    queue.extend(next(*flow));
+                }
+            }
+        }
+        reached
     }
 }
 
