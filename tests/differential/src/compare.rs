@@ -78,7 +78,8 @@ pub fn compare(
     verdict
 }
 
-fn differences(
+/// The same, without a look at what is known to differ.
+pub fn differences(
     case: &Case,
     results: &std::result::Result<Vec<Vec<u8>>, String>,
     recorded: &Entry,

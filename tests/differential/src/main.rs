@@ -1,10 +1,15 @@
 //! `r3-ptx-differential`: records what kernels give on one device, and compares another device with that.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Parser, Subcommand, ValueEnum};
+use r3_codegen::recipe::Preset;
+use r3_codegen::worker::{Limits, Pool, WorkerCommand};
 use r3_differential::case::Case;
+use r3_differential::lifted::{self, Variant, children};
 use r3_differential::record::{self, Entry, RecordError};
 use r3_differential::{cases, collect, compare, report};
 use r3_replay::device::cpu::{CpuDevice, CpuOptions};
@@ -56,6 +61,38 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Compiles the code of the cases anew, and compares what it gives with what it gave before, on one device.
+    Lifted {
+        #[command(flatten)]
+        selection: Selection,
+        /// Where they run.
+        #[arg(long, value_enum, default_value_t = On::Cpu)]
+        device: On,
+        #[command(flatten)]
+        variants: Variants,
+        /// Processes side by side.
+        #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=256))]
+        processes: u64,
+        /// One JSON line a pipeline instead of a table.
+        #[arg(long)]
+        json: bool,
+        /// Print the code of each case that was selected, before and after, and run nothing.
+        #[arg(long)]
+        show: bool,
+    },
+    /// Part of `lifted`: a share of the cases.
+    #[command(hide = true)]
+    LiftedChild {
+        #[command(flatten)]
+        selection: Selection,
+        #[arg(long, value_enum)]
+        device: On,
+        #[command(flatten)]
+        variants: Variants,
+        share: usize,
+        of: usize,
+        first: usize,
+    },
     /// Makes a record with hashes of one with all bytes.
     #[command(hide = true)]
     Shorten {
@@ -88,6 +125,60 @@ struct Selection {
     random: u64,
 }
 
+#[derive(clap::Args, Clone)]
+struct Variants {
+    /// A pipeline: O0 to O3, Os, Oz, or `random N` [default: O0 and O3].
+    #[arg(long = "pipeline", value_name = "NAME", value_parser = variant)]
+    pipelines: Vec<Variant>,
+    /// Besides, so many random pipelines.
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    random_pipelines: u64,
+    /// Random pipelines for so many of the cases only.
+    #[arg(long, value_name = "N")]
+    random_cases: Option<usize>,
+    /// What another device gave, to compare with what cases give as they are.
+    #[arg(long, value_name = "FILE")]
+    recorded: Option<PathBuf>,
+}
+
+fn variant(name: &str) -> Result<Variant, String> {
+    Variant::named(name).ok_or_else(|| "O0 to O3, Os, Oz, or `random N`".to_owned())
+}
+
+impl Variants {
+    /// Those of a case, by its number among `all`.
+    fn of(&self, number: usize, all: usize) -> Vec<Variant> {
+        let mut variants = match self.pipelines.as_slice() {
+            [] => vec![Variant::preset(Preset::O0), Variant::preset(Preset::O3)],
+            given => given.to_vec(),
+        };
+        let some = self.random_cases.unwrap_or(all).clamp(1, all.max(1));
+        // Evenly among the cases: each file has some.
+        if number * some / all.max(1) != (number + 1) * some / all.max(1) {
+            variants.extend((1..=self.random_pipelines).map(Variant::random));
+        }
+        variants
+    }
+
+    fn arguments(&self) -> Vec<String> {
+        let mut arguments = Vec::new();
+        for variant in &self.pipelines {
+            arguments.extend(["--pipeline".into(), variant.name.clone()]);
+        }
+        arguments.extend([
+            "--random-pipelines".into(),
+            self.random_pipelines.to_string(),
+        ]);
+        if let Some(cases) = self.random_cases {
+            arguments.extend(["--random-cases".into(), cases.to_string()]);
+        }
+        if let Some(path) = &self.recorded {
+            arguments.extend(["--recorded".into(), path.display().to_string()]);
+        }
+        arguments
+    }
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum On {
     Cuda,
@@ -109,6 +200,13 @@ impl On {
         })
     }
 
+    fn option(self) -> &'static str {
+        match self {
+            Self::Cuda => "cuda",
+            Self::Cpu => "cpu",
+        }
+    }
+
     fn name(self) -> &'static str {
         match self {
             Self::Cuda => "CUDA device",
@@ -127,7 +225,16 @@ enum Failure {
     Io(#[from] std::io::Error),
 }
 
+/// First argument of this program when it is started to compile.
+const WORKER: &str = "compile-worker";
+
 fn main() -> ExitCode {
+    if std::env::args_os()
+        .nth(1)
+        .is_some_and(|first| first == WORKER)
+    {
+        r3_codegen::worker::serve();
+    }
     match run(Args::parse().command) {
         Ok(code) => code,
         Err(failure) => {
@@ -159,13 +266,7 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
                 On::Cuda => {
                     let mut arguments: Vec<String> =
                         ["child", "--device", "cuda"].map(Into::into).into();
-                    arguments.extend(
-                        selection
-                            .only
-                            .iter()
-                            .flat_map(|only| ["--only".into(), only.clone()]),
-                    );
-                    arguments.extend(["--random".into(), selection.random.to_string()]);
+                    arguments.extend(selection.arguments());
                     arguments.extend(whole.then(|| "--whole".into()));
                     collect::parent(&arguments, &cases)?
                 }
@@ -222,6 +323,54 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
                 ExitCode::SUCCESS
             })
         }
+        Command::Lifted {
+            selection,
+            device,
+            variants,
+            processes,
+            json,
+            show,
+        } => lifted(
+            &selection,
+            device,
+            &variants,
+            processes as usize,
+            json,
+            show,
+        ),
+        Command::LiftedChild {
+            selection,
+            device,
+            variants,
+            share,
+            of,
+            first,
+        } => {
+            let cases = selection.cases();
+            let numbers: HashMap<&str, usize> = (0..)
+                .zip(&cases)
+                .map(|(number, case)| (case.name.as_str(), number))
+                .collect();
+            let recorded = match &variants.recorded {
+                Some(path) => record::read(path)?.1,
+                None => Vec::new(),
+            };
+            let recorded: HashMap<&str, &Entry> = recorded
+                .iter()
+                .map(|entry| (entry.name.as_str(), entry))
+                .collect();
+            let mut on = device.open()?;
+            let pool = pool()?;
+            children::child(&children::share(&cases, share, of), first, |case| {
+                let number = numbers.get(case.name.as_str()).copied().unwrap_or(0);
+                let variants = variants.of(number, cases.len());
+                let entry = recorded.get(case.name.as_str()).copied();
+                lifted::try_case(on.as_mut(), case, &variants, entry, &|recipe| {
+                    pool.compile(recipe)
+                })
+            })?;
+            Ok(ExitCode::SUCCESS)
+        }
         Command::Shorten {
             recorded,
             selection,
@@ -244,7 +393,64 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
     }
 }
 
+fn pool() -> std::io::Result<Pool> {
+    let limits = Limits {
+        workers: 1,
+        time: Duration::from_secs(30),
+        ..Limits::default()
+    };
+    Ok(Pool::new(WorkerCommand::this_program(WORKER)?, limits))
+}
+
+/// All cases in their variants.
+fn lifted(
+    selection: &Selection,
+    device: On,
+    variants: &Variants,
+    processes: usize,
+    json: bool,
+    show: bool,
+) -> Result<ExitCode, Failure> {
+    let cases = selection.cases();
+    if show {
+        let pool = pool()?;
+        for (number, case) in cases.iter().enumerate() {
+            println!("// {}\n{}", case.name, case.ptx);
+            for variant in variants.of(number, cases.len()) {
+                match pool.compile(&lifted::recipe(case, &variant)) {
+                    Ok(product) => println!("// {}, {}\n{}", case.name, variant.name, product.ptx),
+                    Err(failure) => println!("// {}, {}: {failure}", case.name, variant.name),
+                }
+            }
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut arguments = vec![
+        "lifted-child".to_owned(),
+        "--device".to_owned(),
+        device.option().to_owned(),
+    ];
+    arguments.extend(selection.arguments());
+    arguments.extend(variants.arguments());
+    let tried = children::parent(&arguments, &cases, processes)?;
+    let good = report::lifted(device.option(), &tried, json)?;
+    Ok(if good && !tried.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
 impl Selection {
+    fn arguments(&self) -> Vec<String> {
+        let only = self.only.iter();
+        let mut arguments: Vec<String> = only
+            .flat_map(|only| ["--only".into(), only.clone()])
+            .collect();
+        arguments.extend(["--random".into(), self.random.to_string()]);
+        arguments
+    }
+
     fn cases(&self) -> Vec<Case> {
         cases::all(&self.only, self.random)
     }

@@ -1,12 +1,19 @@
 //! Random programs, from the generator of r3-ptx.
 
+use std::ops::RangeInclusive;
+
 use r3_ptx::generate::{Options, kernel};
 
 use crate::case::{Buffer, Case, Element, Mixed, Result};
 
 /// `count` programs, by seeds from 1. Most are short, so that a difference is easy to find; some have more warps.
 pub fn all(count: u64) -> Vec<Case> {
-    (1..=count).map(case).collect()
+    range(1..=count)
+}
+
+/// The programs of these seeds.
+pub fn range(seeds: RangeInclusive<u64>) -> Vec<Case> {
+    seeds.map(case).collect()
 }
 
 fn case(seed: u64) -> Case {

@@ -97,6 +97,11 @@ impl Recorded {
         }
     }
 
+    /// All bytes.
+    pub fn whole(bytes: &[u8]) -> Self {
+        Self::Bytes(hexadecimal(bytes))
+    }
+
     /// The bytes as the other device gave them. Where only a hash is kept it has to be that of `ours`.
     ///
     /// # Errors

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::bounds::Error;
 use crate::case::Case;
 use crate::compare::Verdict;
+use crate::lifted::{Outcome, Tried, reproducer};
 use crate::record::Head;
 
 #[derive(Default, serde::Serialize)]
@@ -83,4 +84,89 @@ pub fn print(
         );
     }
     Ok(())
+}
+
+/// One pipeline over all its cases.
+#[derive(Default, serde::Serialize)]
+struct OfPipeline {
+    pipeline: String,
+    cases: usize,
+    same_bits: usize,
+    within_bound: usize,
+    known: usize,
+    stopped: usize,
+    failed: usize,
+}
+
+/// Prints failures, with the command that shows each again, to standard error, and a table, or JSON lines, to standard
+/// output. Whether there are none.
+///
+/// # Errors
+/// When a line cannot be made.
+pub fn lifted(device: &str, tried: &[Tried], json: bool) -> std::io::Result<bool> {
+    // In the order of the pipelines, as far as that is known.
+    let mut pipelines: Vec<OfPipeline> = Vec::new();
+    let mut good = true;
+    for case in tried {
+        if let Some(error) = &case.error {
+            good = false;
+            eprintln!("FAIL {}, as it is: {error}", case.name);
+        }
+        if case.as_recorded == Some(false) {
+            good = false;
+            eprintln!("FAIL {}, as it is: not what was recorded", case.name);
+        }
+        for (pipeline, outcome) in &case.variants {
+            let at = pipelines.iter().position(|of| of.pipeline == *pipeline);
+            let at = at.unwrap_or_else(|| {
+                pipelines.push(OfPipeline {
+                    pipeline: pipeline.clone(),
+                    ..OfPipeline::default()
+                });
+                pipelines.len() - 1
+            });
+            let Some(of) = pipelines.get_mut(at) else {
+                continue;
+            };
+            of.cases += 1;
+            match outcome {
+                Outcome::Same => of.same_bits += 1,
+                Outcome::Within => of.within_bound += 1,
+                Outcome::Known(why) => {
+                    of.known += 1;
+                    eprintln!("known {}, {pipeline}: {why}", case.name);
+                }
+                Outcome::Stopped(why) => {
+                    of.stopped += 1;
+                    eprintln!("stopped {}, {pipeline}: {why}", case.name);
+                }
+                Outcome::Failed(why) => {
+                    of.failed += 1;
+                    good = false;
+                    eprintln!(
+                        "FAIL {}, {pipeline}: {why}\n  {}",
+                        case.name,
+                        reproducer(&case.name, pipeline, device)
+                    );
+                }
+            }
+        }
+    }
+    if json {
+        for of in &pipelines {
+            println!("{}", serde_json::to_string(of)?);
+        }
+        return Ok(good);
+    }
+    println!(
+        "{:14} {:>6} {:>10} {:>13} {:>6} {:>8} {:>7}",
+        "pipeline", "cases", "same bits", "within bound", "known", "stopped", "failed"
+    );
+    for of in &pipelines {
+        println!(
+            "{:14} {:>6} {:>10} {:>13} {:>6} {:>8} {:>7}",
+            of.pipeline, of.cases, of.same_bits, of.within_bound, of.known, of.stopped, of.failed
+        );
+    }
+    Ok(good)
 }
