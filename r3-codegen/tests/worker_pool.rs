@@ -1,5 +1,7 @@
 //! What a pool of workers makes of children that misbehave.
 
+#![allow(clippy::unwrap_used, reason = "a test that is wrong stops")]
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;

@@ -1,4 +1,6 @@
 //! A worker process of [`r3_codegen::worker`], for tests and benchmarks of this crate. Programs that link the crate start
 //! themselves as workers instead.
 
-fn main() {}
+fn main() {
+    r3_codegen::worker::serve()
+}

@@ -3,8 +3,8 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-/// Variables that a child gets, if they are set. All others are dropped: `LD_PRELOAD` and `LD_AUDIT` bring foreign code,
-/// others may hold secrets or change what a compiler does, so that equal recipes would give other bytes.
+/// Variables that a child gets, if they are set: they say where tools are and what nvcc adds to its options. All others
+/// are dropped: `LD_PRELOAD` and `LD_AUDIT` bring foreign code, and some hold secrets.
 pub const ENVIRONMENT: &[&str] = &[
     // Programs and libraries.
     "PATH",
@@ -26,7 +26,14 @@ pub const ENVIRONMENT: &[&str] = &[
     "R3_NVRTC",
     "R3_CLANG",
     "R3_LIBDEVICE",
-    // Headers of host compilers.
+    // Host compilers, and what nvcc adds to its options.
+    "CCBIN",
+    "NVCC_CCBIN",
+    "CUDAHOSTCXX",
+    "CUDACXX",
+    "NVCC_PREPEND_FLAGS",
+    "NVCC_APPEND_FLAGS",
+    "LIBRARY_PATH",
     "CPATH",
     "C_INCLUDE_PATH",
     "CPLUS_INCLUDE_PATH",

@@ -31,6 +31,7 @@ mod environment;
 pub use environment::ENVIRONMENT;
 
 mod tail;
+pub(crate) use tail::Tail;
 
 mod child;
 

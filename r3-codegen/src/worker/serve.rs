@@ -9,6 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::protocol::{self, Answer, Message, Setup};
 use crate::assemble::scratch;
+use crate::compile;
 use crate::recipe::{Failure, FailureKind, Product, Recipe, Stage};
 
 /// Stack of the thread that compiles. LLVM goes deep into nested types and expressions.
@@ -18,7 +19,7 @@ const STACK: usize = 64 << 20;
 ///
 /// To be called before anything else: it closes all other descriptors, limits memory, and never returns.
 pub fn serve() -> ! {
-    serve_with(|_, _| Err(failure(Stage::Worker, "no compiler yet".into())))
+    serve_with(compile::compile_reporting)
 }
 
 /// As [`serve`], with another function in place of [`compile`](compile::compile). It is given the recipe and a function

@@ -1,21 +1,44 @@
 //! The end of a log, whatever its length.
 
 /// Keeps the last bytes of what is added.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Tail {
     bytes: Vec<u8>,
+    keep: usize,
     dropped: bool,
 }
 
+impl Default for Tail {
+    fn default() -> Self {
+        Tail::keeping(Tail::KEEP)
+    }
+}
+
 impl Tail {
-    /// How many bytes are kept.
+    /// How many bytes are kept of a log that people read.
     pub(crate) const KEEP: usize = 16 << 10;
+
+    /// Keeps so many bytes.
+    pub(crate) fn keeping(keep: usize) -> Tail {
+        Tail {
+            bytes: Vec::new(),
+            keep,
+            dropped: false,
+        }
+    }
+
+    /// The end of a log.
+    pub(crate) fn of(log: &[u8]) -> String {
+        let mut tail = Tail::default();
+        tail.push(log);
+        tail.text()
+    }
 
     /// Adds the next part of the log.
     pub(crate) fn push(&mut self, part: &[u8]) {
         self.bytes.extend_from_slice(part);
         // Cut rarely: moving the bytes costs.
-        if self.bytes.len() > 4 * Self::KEEP {
+        if self.bytes.len() > 4 * self.keep {
             self.cut();
         }
     }
@@ -38,7 +61,7 @@ impl Tail {
     }
 
     fn cut(&mut self) {
-        let extra = self.bytes.len().saturating_sub(Self::KEEP);
+        let extra = self.bytes.len().saturating_sub(self.keep);
         self.bytes.drain(..extra);
         self.dropped |= extra > 0;
     }

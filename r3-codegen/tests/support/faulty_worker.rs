@@ -1,5 +1,7 @@
 //! A worker that does what it is told in place of compiling: the text of a recipe's code is what is to go wrong.
 
+#![allow(clippy::unwrap_used, reason = "a test that is wrong stops")]
+
 use std::io::{Read, Write};
 use std::process::Command;
 use std::time::Duration;
