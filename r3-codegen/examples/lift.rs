@@ -3,8 +3,8 @@
 //! `cargo run --release -p r3-codegen --example lift -- [--ptxas PATH] [--passes O3|…] [--level 0…3] [--out FOLDER] [--time]
 //! [--forms] FILES…`
 //!
-//! `--forms` takes a kernel for each form of the table of instructions instead of files. The end of the output counts what
-//! went wrong, by kind.
+//! `--forms` takes a kernel for each form of the table of instructions instead of files, `--lowest` for the first target and
+//! version that have it. The end of the output counts what went wrong, by kind.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -25,6 +25,7 @@ struct Arguments {
     out: Option<PathBuf>,
     time: bool,
     forms: bool,
+    lowest: bool,
     only: Option<String>,
     files: Vec<PathBuf>,
 }
@@ -37,6 +38,7 @@ fn arguments() -> Result<Arguments, String> {
         out: None,
         time: false,
         forms: false,
+        lowest: false,
         only: None,
         files: Vec::new(),
     };
@@ -50,6 +52,7 @@ fn arguments() -> Result<Arguments, String> {
             "--out" => parsed.out = Some(value()?.into()),
             "--time" => parsed.time = true,
             "--forms" => parsed.forms = true,
+            "--lowest" => parsed.lowest = true,
             "--only" => parsed.only = Some(value()?),
             _ if argument.starts_with("--") => return Err(format!("unknown option {argument}")),
             _ => parsed.files.push(argument.into()),
@@ -95,7 +98,7 @@ fn main() -> ExitCode {
                 let examples = generate::examples(form);
                 let texts: Vec<_> = examples.iter().map(|e| e.text.as_str()).collect();
                 // All together; one by one where that does not work.
-                let together = kernel(form, &texts);
+                let together = kernel(form, &texts, arguments.lowest);
                 if process(&form.text, &together, &arguments, &mut totals).is_ok() {
                     totals.files += 1;
                     totals.fine += 1;
@@ -103,7 +106,12 @@ fn main() -> ExitCode {
                 }
                 for text in texts {
                     let name = format!("{}: {text}", form.text);
-                    one(&name, &kernel(form, &[text]), &arguments, &mut totals);
+                    one(
+                        &name,
+                        &kernel(form, &[text], arguments.lowest),
+                        &arguments,
+                        &mut totals,
+                    );
                 }
             }
         }
@@ -141,7 +149,14 @@ fn main() -> ExitCode {
 }
 
 /// A kernel with instructions of a form.
-fn kernel(form: &Form, instructions: &[&str]) -> String {
+fn kernel(form: &Form, instructions: &[&str], lowest: bool) -> String {
+    if lowest {
+        let target = form.sm.map_or("sm_50".to_owned(), |sm| sm.to_string());
+        let least = passes::least_ptx_version(&target).unwrap_or((7, 0));
+        let ptx = form.ptx.map_or((6, 0), |(a, b)| (a.into(), b.into()));
+        let (major, minor) = least.max(ptx);
+        return generate::module(&format!("{major}.{minor}"), &target, instructions).0;
+    }
     let target = match form.sm.map(|sm| sm.number) {
         Some(101..=119) => "sm_103a",
         Some(120..) => "sm_120a",

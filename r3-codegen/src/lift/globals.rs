@@ -9,7 +9,9 @@ use inkwell::module::Module;
 use inkwell::types::{BasicType, BasicTypeEnum, FloatType, IntType};
 use inkwell::values::{FunctionValue, PointerValue};
 use inkwell::{AddressSpace, types::PointerType};
-use r3_ptx::isa::{Effects, FormId, Forms, Mnemonic, Opcode, ScalarType, Space, SpecialRegister};
+use r3_ptx::isa::{
+    Effects, FormId, Forms, Mnemonic, Opcode, ScalarType, Scope, Space, SpecialRegister, Word,
+};
 use r3_ptx::typed::{self, FnId};
 
 use super::Options;
@@ -170,8 +172,41 @@ const CHEAP: &[Opcode] = &[
     Opcode::Xor,
 ];
 
+/// The target of a module: what LLVM's code generator has instructions for.
+#[derive(Clone, Copy)]
+struct Target {
+    number: u16,
+    suffixed: bool,
+    version: (u16, u16),
+}
+
+impl Target {
+    fn of(module: &typed::Module) -> Self {
+        let text = module.target.first().map_or("", String::as_str);
+        let text = text.strip_prefix("sm_").unwrap_or_default();
+        let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
+        Self {
+            number: digits.parse().unwrap_or(0),
+            suffixed: digits.len() < text.len(),
+            version: module.version,
+        }
+    }
+
+    /// Whether the target has an instruction: for one that it lacks LLVM's code generator would give up, in assembly it is the
+    /// assembler that says so.
+    fn has(self, mnemonic: &Mnemonic) -> bool {
+        let form = mnemonic.form().and_then(|id| Forms::table().get(id));
+        let sm = form.and_then(|form| form.sm);
+        let version = form.and_then(|form| form.ptx).unwrap_or_default();
+        let enough =
+            sm.is_none_or(|sm| self.number >= sm.number && (sm.suffix.is_none() || self.suffixed));
+        let clusters = self.number >= 90 || mnemonic.scope() != Some(Scope::Cluster);
+        enough && clusters && self.version >= (u16::from(version.0), u16::from(version.1))
+    }
+}
+
 impl MnemonicInfo {
-    fn of(mnemonic: &Mnemonic) -> Self {
+    fn of(mnemonic: &Mnemonic, target: Target) -> Self {
         let opcode = mnemonic.opcode();
         let effects = mnemonic.effects();
         let carry = effects.carry_in || effects.carry_out;
@@ -185,7 +220,7 @@ impl MnemonicInfo {
             _ => Flow::Next,
         };
         Self {
-            handler: ops::handler(opcode),
+            handler: ops::handler(opcode).filter(|_| target.has(mnemonic)),
             flow,
             harmless: CHEAP.contains(&opcode) && !carry,
             carry,
@@ -297,6 +332,7 @@ impl Attributes {
 impl<'ctx> Globals<'ctx> {
     /// Caches for a module.
     pub fn new(context: &'ctx Context, module: &typed::Module, options: &Options) -> Self {
+        let target = Target::of(module);
         Self {
             context,
             options: options.clone(),
@@ -305,7 +341,11 @@ impl<'ctx> Globals<'ctx> {
             attributes: Attributes::new(context),
             functions: vec![None; module.functions.len()],
             variables: vec![None; module.variables.len()],
-            mnemonics: module.mnemonics.iter().map(MnemonicInfo::of).collect(),
+            mnemonics: module
+                .mnemonics
+                .iter()
+                .map(|mnemonic| MnemonicInfo::of(mnemonic, target))
+                .collect(),
             natively: 0,
             assembly: vec![0; module.mnemonics.len()],
             intrinsics: HashMap::new(),
