@@ -201,9 +201,24 @@ impl Target {
         let enough =
             sm.is_none_or(|sm| self.number >= sm.number && (sm.suffix.is_none() || self.suffixed));
         let clusters = self.number >= 90 || mnemonic.scope() != Some(Scope::Cluster);
-        enough && clusters && self.version >= (u16::from(version.0), u16::from(version.1))
+        let later = LATER_IN_LLVM
+            .iter()
+            .all(|&(opcode, word, number, version)| {
+                opcode != mnemonic.opcode()
+                    || word.is_some_and(|word| !mnemonic.has(word))
+                    || (self.number >= number && self.version >= version)
+            });
+        let version = (u16::from(version.0), u16::from(version.1));
+        enough && clusters && later && self.version >= version
     }
 }
+
+/// Instructions that LLVM's code generator has for later targets and versions only than PTX does.
+const LATER_IN_LLVM: &[(Opcode, Option<Word>, u16, (u16, u16))] = &[
+    (Opcode::Prefetch, None, 90, (8, 0)),
+    (Opcode::Prefetchu, None, 90, (8, 0)),
+    (Opcode::Barrier, Some(Word::Relaxed), 90, (8, 0)),
+];
 
 impl MnemonicInfo {
     fn of(mnemonic: &Mnemonic, target: Target) -> Self {
