@@ -9,6 +9,7 @@
 #   scripts/setup.sh --cuda       also NVIDIA's compilers, into .tools/cuda (x86-64; 600 MB).
 #                                 For regenerating fixtures; no test needs them.
 #
+# LLVM 22 is a package of the system, too, unless LLVM_SYS_221_PREFIX names the folder of another one.
 # Packages of the system come from its package manager (root or sudo), everything else goes into
 # .tools/ in this folder: removing that folder undoes it.
 set -euo pipefail
@@ -42,6 +43,27 @@ if [ "$want_test$want_package$want_numba$want_cuda" != nononono ]; then
     python3 -m pip --version >/dev/null 2>&1 || missing+=(python3-pip)
 fi
 [ $want_package = no ] || have xz || missing+=(xz-utils)
+
+# LLVM, which r3-replay compiles kernels with. Building links its shared library; the package has it inside, which needs the
+# static libraries that LLVM's are linked with. Tests let clang compile CUDA.
+llvm=()
+llvm_config=${LLVM_SYS_221_PREFIX:+$LLVM_SYS_221_PREFIX/bin/llvm-config}
+case $("${llvm_config:-llvm-config-22}" --version 2>/dev/null) in
+22.1.*) ;;
+*)
+    [ -z "$llvm_config" ] || die "LLVM_SYS_221_PREFIX is $LLVM_SYS_221_PREFIX, and there is no LLVM 22.1 in it ($llvm_config)."
+    llvm+=(llvm-22-dev)
+    ;;
+esac
+[ $want_test = no ] || have clang-22 || have clang++-22 || llvm+=(clang-22)
+if [ $want_package = yes ]; then
+    have g++ || llvm+=(g++)
+    for package in libpolly-22-dev zlib1g-dev libzstd-dev libxml2-dev libffi-dev; do
+        [ -n "$llvm_config" ] || { have dpkg && dpkg -s "$package" >/dev/null 2>&1; } || llvm+=("$package")
+    done
+fi
+missing+=("${llvm[@]}")
+
 if [ ${#missing[@]} -gt 0 ]; then
     have apt-get || die "missing: ${missing[*]} (Debian's names). Install them with this system's package manager."
     sudo=()
@@ -51,6 +73,12 @@ if [ ${#missing[@]} -gt 0 ]; then
     fi
     step "installing ${missing[*]}"
     "${sudo[@]}" apt-get update -qq
+    for package in "${llvm[@]}"; do
+        apt-cache show "$package" >/dev/null 2>&1 ||
+            die "this system's package manager has no $package. The LLVM project has packages for Debian and Ubuntu
+(https://apt.llvm.org): add its source of LLVM 22 and run this again, or set LLVM_SYS_221_PREFIX to the folder of an
+LLVM 22.1 that was built with the target NVPTX."
+    done
     DEBIAN_FRONTEND=noninteractive "${sudo[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}"
 fi
 
@@ -90,6 +118,11 @@ if [ $want_test = yes ] && ! { have cargo-nextest && have cargo-deny && have she
         have cargo-nextest || crate cargo-nextest 0.9.148
         have cargo-deny || crate cargo-deny 0.20.2
     }
+fi
+
+# Tests assemble what was compiled, and say that they were skipped where this is not there.
+if [ $want_test = yes ]; then
+    wheels assembler || say "NVIDIA's assembler could not be fetched: tests that need it are skipped"
 fi
 
 if [ $want_package = yes ]; then
