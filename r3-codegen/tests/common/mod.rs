@@ -3,10 +3,9 @@
 #![allow(dead_code, clippy::unwrap_used, clippy::result_large_err)]
 
 use inkwell::context::Context;
-use inkwell::targets::FileType;
 use r3_codegen::lift::{Lifted, Options, lift};
-use r3_codegen::passes;
 use r3_codegen::recipe::{Pipeline, Preset};
+use r3_codegen::{emit, passes};
 use r3_emu::{Fault, LaunchConfig, Memory, Program, RunOptions};
 use r3_ptx::typed;
 
@@ -76,16 +75,17 @@ pub fn functions(ir: &str) -> String {
 
 /// PTX lifted, sent through a pipeline, and printed by LLVM.
 pub fn relifted(ptx: &str, pipeline: &Pipeline, level: u8) -> String {
-    let (_, module) = checked(ptx);
+    let (text, module) = checked(ptx);
     let context = Context::create();
     let lifted = lifted(&context, &module);
     assert_eq!(lifted.verbatim, [], "functions that could not be lifted");
-    print(&lifted, &module, pipeline, level)
+    print(&lifted, &text, &module, pipeline, level)
 }
 
-/// Runs a pipeline and prints PTX.
+/// Runs a pipeline and prints PTX, with what only the original's text has.
 pub fn print(
     lifted: &Lifted<'_>,
+    original: &str,
     module: &typed::Module,
     pipeline: &Pipeline,
     level: u8,
@@ -96,13 +96,9 @@ pub fn print(
     passes::prepare(&lifted.module, &machine);
     passes::run(&lifted.module, pipeline, &machine).unwrap();
     passes::fence_contraction(&lifted.module).unwrap();
-    let buffer = machine
-        .write_to_memory_buffer(&lifted.module, FileType::Assembly)
-        .unwrap();
-    String::from_utf8(buffer.as_slice().to_vec())
-        .unwrap()
-        .trim_end_matches('\0')
-        .to_owned()
+    let tree = r3_ptx::parse(original).unwrap_or_else(|e| panic!("{}", e.render(original)));
+    emit::emit(lifted, &machine, &tree, module, &emit::Options::default())
+        .unwrap_or_else(|e| panic!("{e}"))
 }
 
 /// One launch.
