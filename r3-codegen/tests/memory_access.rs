@@ -5,8 +5,8 @@
 mod common;
 mod memory_support;
 
-use common::Launch;
-use memory_support::{emitted, noise, same};
+use common::{Launch, relifted};
+use memory_support::{noise, same};
 use r3_codegen::recipe::{Pipeline, Preset};
 use std::fmt::Write;
 
@@ -39,10 +39,10 @@ fn bytes(ty: &str) -> usize {
 fn kernel(body: &str) -> String {
     format!(
         ".visible .entry k(.param .u64 in, .param .u64 out)\n{{\n\
-         .reg .b64 %in, %out, %at; .reg .b32 %tid;\n\
+         .reg .b64 %in, %out, %at; .reg .b32 %t;\n\
          ld.param.u64 %in, [in]; ld.param.u64 %out, [out];\n\
          cvta.to.global.u64 %in, %in; cvta.to.global.u64 %out, %out;\n\
-         mov.u32 %tid, %tid.x; mul.wide.u32 %at, %tid, 64;\n\
+         mov.u32 %t, %tid.x; mul.wide.u32 %at, %t, 64;\n\
          add.s64 %in, %in, %at; add.s64 %out, %out, %at;\n{body}ret;\n}}\n"
     )
 }
@@ -151,7 +151,7 @@ fn shared_memory_by_addresses_of_32_bits() {
     let put = |size: usize| {
         format!(
             ".shared .align 16 .b8 s[4096]; .reg .b32 %from, %to; .reg .b8 %c;\n\
-             mov.u32 %from, s; mul.lo.u32 %to, %tid, 64; add.u32 %from, %from, %to; add.u32 %to, %from, 16;\n{}",
+             mov.u32 %from, s; mul.lo.u32 %to, %t, 64; add.u32 %from, %from, %to; add.u32 %to, %from, 16;\n{}",
             copy("st.shared.u8", "%from", size)
         )
     };
@@ -226,15 +226,15 @@ fn addresses_wrap_around_as_in_ptx() {
     // The address of 32 bits passes zero on its way, that of 64 bits is made of halves that carry.
     let body = "
         .shared .align 16 .b8 s[4096]; .reg .b32 %p, %q, %v; .reg .b64 %a, %b;
-        mov.u32 %p, s; mul.lo.u32 %q, %tid, 64; add.u32 %p, %p, %q;
+        mov.u32 %p, s; mul.lo.u32 %q, %t, 64; add.u32 %p, %p, %q;
         ld.global.u32 %v, [%in]; st.shared.u32 [%p+8], %v;
         add.u32 %q, %p, 0xfffff000; add.u32 %q, %q, 0x1008; ld.shared.u32 %v, [%q]; st.global.u32 [%out], %v;
-        mad.lo.u32 %q, %tid, 0xffffffc0, %p; mad.lo.u32 %q, %tid, 64, %q; ld.shared.u32 %v, [%q+8];
+        mad.lo.u32 %q, %t, 0xffffffc0, %p; mad.lo.u32 %q, %t, 64, %q; ld.shared.u32 %v, [%q+8];
         st.global.u32 [%out+4], %v;
         sub.u32 %q, %p, 0x80000000; add.u32 %q, %q, 0x80000008; ld.shared.u32 %v, [%q];
         st.global.u32 [%out+8], %v;
         add.u64 %a, %in, 0xfffffffffffffff8; add.u64 %b, %a, 16; ld.global.u32 %v, [%b]; st.global.u32 [%out+12], %v;
-        mad.wide.s32 %b, %tid, -4, %in; mad.wide.u32 %b, %tid, 4, %b; ld.global.u32 %v, [%b]; st.global.u32 [%out+16], %v;
+        mad.wide.s32 %b, %t, -4, %in; mad.wide.u32 %b, %t, 4, %b; ld.global.u32 %v, [%b]; st.global.u32 [%out+16], %v;
     ";
     same(&kernel(body), &launch());
 }
@@ -260,9 +260,9 @@ fn addresses_of_one_variable_made_from_another() {
         .shared .align 16 .b8 a[4096]; .shared .align 16 .b8 b[4096];
         .reg .b32 %a, %b, %way, %p, %q, %v, %w;
         mov.u32 %a, a; mov.u32 %b, b; sub.u32 %way, %b, %a;
-        mul.lo.u32 %p, %tid, 4; add.u32 %p, %p, %a; add.u32 %q, %p, %way;
+        mul.lo.u32 %p, %t, 4; add.u32 %p, %p, %a; add.u32 %q, %p, %way;
         ld.global.u32 %v, [%in]; ld.global.u32 %w, [%in+4];
-        mad.lo.u32 %b, %tid, 4, %b;
+        mad.lo.u32 %b, %t, 4, %b;
         st.shared.u32 [%p], %v; st.shared.u32 [%b], %w; st.shared.u32 [%q], %v;
         ld.shared.u32 %w, [%b]; st.global.u32 [%out], %w;
     ";
@@ -274,7 +274,7 @@ fn spaces_and_generic_addresses() {
     let body = "
         .shared .align 16 .b8 s[4096]; .local .align 8 .b8 l[16];
         .reg .b64 %s, %g, %l, %gl; .reg .b32 %s4, %v; .reg .pred %is;
-        mov.u32 %s4, s; mad.lo.u32 %s4, %tid, 16, %s4; cvt.u64.u32 %s, %s4; cvta.shared.u64 %g, %s;
+        mov.u32 %s4, s; mad.lo.u32 %s4, %t, 16, %s4; cvt.u64.u32 %s, %s4; cvta.shared.u64 %g, %s;
         ld.global.u32 %v, [%in]; st.u32 [%g], %v; ld.shared.u32 %v, [%s4]; st.global.u32 [%out], %v;
         cvta.to.shared.u64 %s, %g; cvt.u32.u64 %s4, %s; ld.shared.u32 %v, [%s4]; st.global.u32 [%out+4], %v;
         isspacep.shared %is, %g; selp.b32 %v, 1, 2, %is; st.global.u32 [%out+8], %v;
@@ -294,7 +294,7 @@ fn constants_and_variables_of_the_module() {
         kernel(
             "
         .reg .b64 %c, %i, %g; .reg .b32 %v, %w;
-        mov.u64 %c, table; and.b32 %w, %tid, 3; mul.wide.u32 %i, %w, 4; add.s64 %c, %c, %i;
+        mov.u64 %c, table; and.b32 %w, %t, 3; mul.wide.u32 %i, %w, 4; add.s64 %c, %c, %i;
         ld.const.u32 %v, [%c]; st.global.u32 [%out], %v; ld.const.u32 %v, [table+8]; st.global.u32 [%out+4], %v;
         cvta.const.u64 %c, %c; ld.u32 %v, [%c]; st.global.u32 [%out+8], %v;
         mov.u64 %g, counter; ld.global.u32 %v, [%g+4]; st.global.u32 [%out+12], %v;
@@ -308,7 +308,7 @@ fn constants_and_variables_of_the_module() {
 
 /// What is printed for an access at -O3, without its operands.
 fn printed(body: &str) -> Vec<String> {
-    let text = emitted(&kernel(body), &Pipeline::Preset(Preset::O3), 3);
+    let text = relifted(&kernel(body), &Pipeline::Preset(Preset::O3), 3);
     let mut found = Vec::new();
     for line in memory_support::lines(
         &text,
