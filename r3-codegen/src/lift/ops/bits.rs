@@ -128,11 +128,10 @@ fn three_inputs<'ctx, 'm>(
         lifter.integer(b, 32)?,
         lifter.integer(c, 32)?,
     ];
-    let any_float = inputs.iter().any(|&value| {
-        inputs
-            .iter()
-            .any(|&mask| touches_sign(value, mask) || touches_sign(value, mask.const_not()))
-    });
+    // The masks come with their complements, which a formula may take.
+    let any_float = inputs
+        .iter()
+        .any(|&value| inputs.iter().any(|&mask| touches_sign(value, mask)));
     if any_float {
         return Ok(false);
     }
