@@ -7,6 +7,7 @@ mod common;
 
 use inkwell::context::Context;
 use r3_codegen::lift::{Options, lift};
+use r3_codegen::recipe::Pipeline;
 use r3_ptx::generate;
 
 /// A small generator: the same numbers everywhere.
@@ -80,4 +81,40 @@ fn a_kernel_that_is_not_there_is_named() {
             "{error}"
         );
     }
+}
+
+#[test]
+fn a_function_that_cannot_be_lifted_stays_text_with_its_reason() {
+    let text = ".visible .entry one(.param .texref image, .param .u64 p)
+{
+.reg .b32 %r<6>; .reg .b64 %d;
+mov.b32 %r0, 0;
+tex.1d.v4.u32.s32 {%r1, %r2, %r3, %r4}, [image, {%r0}];
+ld.param.u64 %d, [p];
+st.global.u32 [%d], %r1;
+ret;
+}
+.visible .entry two(.param .u64 p)
+{
+.reg .b64 %d;
+ld.param.u64 %d, [p];
+st.global.u32 [%d], 5;
+ret;
+}";
+    let (text, module) = common::checked(text);
+    let context = Context::create();
+    let lifted = common::lifted(&context, &module);
+    let names: Vec<&str> = lifted.verbatim.iter().map(|(n, _)| n.as_str()).collect();
+    assert_eq!(names, ["one"]);
+    assert!(
+        lifted.verbatim[0].1.contains("texref"),
+        "{:?}",
+        lifted.verbatim
+    );
+    let printed = common::print(&lifted, &text, &module, &Pipeline::Nothing, 0);
+    assert!(printed.contains("[image, "), "the text is gone:\n{printed}");
+    assert!(
+        printed.contains(".entry two"),
+        "the other is gone:\n{printed}"
+    );
 }

@@ -571,17 +571,26 @@ impl<'ctx> Writer<'_, 'ctx, '_> {
     }
 
     /// The name of a texture, sampler or surface: these have no address.
-    fn opaque(&self, symbol: Symbol) -> Option<String> {
-        let Symbol::Variable(id) = symbol else {
-            return None;
+    fn opaque(&self, symbol: Symbol) -> Result<Option<String>, LiftError> {
+        let variable = match symbol {
+            Symbol::Variable(id) => self.lifter.module.variables.get(id.0 as usize),
+            Symbol::Param(n) => self.lifter.source.params.get(n as usize),
+            _ => None,
         };
-        let variable = self.lifter.module.variables.get(id.0 as usize)?;
-        (variable.ty.kind() == TypeKind::Opaque).then(|| variable.name.to_string())
+        let Some(variable) = variable.filter(|v| v.ty.kind() == TypeKind::Opaque) else {
+            return Ok(None);
+        };
+        match symbol {
+            Symbol::Variable(_) => Ok(Some(variable.name.replace('$', "$$"))),
+            _ => Err(self
+                .lifter
+                .inexpressible(format!("LLVM has no parameters of type .{}", variable.ty))),
+        }
     }
 
     fn symbol_place(&mut self, symbol: Symbol, offset: i64) -> Result<(), LiftError> {
-        if let Some(name) = self.opaque(symbol) {
-            self.put(&name.replace('$', "$$"));
+        if let Some(name) = self.opaque(symbol)? {
+            self.put(&name);
             return Ok(());
         }
         let (class, value) = match symbol {
@@ -609,8 +618,8 @@ impl<'ctx> Writer<'_, 'ctx, '_> {
     }
 
     fn symbol_value(&mut self, symbol: Symbol, offset: i64) -> Result<(), LiftError> {
-        if let Some(name) = self.opaque(symbol) {
-            self.put(&name.replace('$', "$$"));
+        if let Some(name) = self.opaque(symbol)? {
+            self.put(&name);
             return Ok(());
         }
         let ty = self.value_type().unwrap_or(ScalarType::B64);

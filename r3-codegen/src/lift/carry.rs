@@ -127,6 +127,9 @@ fn untyped(ty: ScalarType) -> ScalarType {
     }
 }
 
+/// Longer chains are none of a compiler's: each operand of assembly is searched for among all others.
+const MOST: usize = 256;
+
 /// How many instructions at the beginning are a chain that nobody enters or leaves with a carry; 0 when there is none.
 fn length(lifter: &Lifter<'_, '_>, rest: &[Instruction]) -> usize {
     let mut len = 0;
@@ -136,6 +139,9 @@ fn length(lifter: &Lifter<'_, '_>, rest: &[Instruction]) -> usize {
         let follows = len > 0 && takes;
         if instruction.guard.is_some() || !(begins || follows) {
             break;
+        }
+        if len == MOST {
+            return 0;
         }
         len += 1;
         if !makes {

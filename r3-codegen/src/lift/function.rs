@@ -424,9 +424,10 @@ impl<'ctx, 'm> Lifter<'ctx, 'm> {
             if instruction.guard != Some(guard) || control {
                 break;
             }
+            let before = self.replaced.len();
             self.plain(instruction)?;
             taken += 1;
-            let changed = self.replaced.get(mark..).unwrap_or_default();
+            let changed = self.replaced.get(before..).unwrap_or_default();
             if changed.iter().any(|(slot, _)| *slot == guard.0.0) {
                 break;
             }
@@ -437,12 +438,9 @@ impl<'ctx, 'm> Lifter<'ctx, 'm> {
         self.build(|b| b.build_unconditional_branch(after))?;
         self.builder.position_at_end(after);
         // The first replaced value of each register is what it held before.
-        let mut written: Vec<(u32, Option<BasicValueEnum<'ctx>>)> = Vec::new();
-        for (slot, old) in self.replaced.get(mark..).unwrap_or_default() {
-            if !written.iter().any(|(known, _)| known == slot) {
-                written.push((*slot, *old));
-            }
-        }
+        let mut written = self.replaced.get(mark..).unwrap_or_default().to_vec();
+        written.sort_by_key(|(slot, _)| *slot);
+        written.dedup_by_key(|(slot, _)| *slot);
         for (slot, old) in written {
             let new = self.slot(slot)?;
             let old = match old {
