@@ -111,7 +111,11 @@ fn put_back(
             Item::Variable(_) | Item::Verbatim { .. } => {}
         }
     }
-    let pragmas = original.items.iter().filter(|item| is_pragma(item)).cloned();
+    let pragmas = original
+        .items
+        .iter()
+        .filter(|item| is_pragma(item))
+        .cloned();
     made.module.items = pragmas
         .chain(declarations)
         .chain(of_module)

@@ -125,9 +125,7 @@ impl<'m> Kept<'m> {
             .items
             .iter()
             .filter_map(|item| match item {
-                Item::Function(f) if f.body.is_some() => {
-                    Some(made.module.name(f.name).to_owned())
-                }
+                Item::Function(f) if f.body.is_some() => Some(made.module.name(f.name).to_owned()),
                 _ => None,
             })
             .collect();

@@ -8,7 +8,7 @@ use r3_ptx::tree::{
     self, Body, Init, Instruction, Item, Linkage, MnemonicId, Name, Operand, Range, Statement,
     Variable,
 };
-use r3_ptx::typed::{self, FnId, LocalId, VarId};
+use r3_ptx::typed::{self, FnId, LocalId, Symbol, VarId};
 
 use super::names::{Kept, Tree, of_body, of_operand, reached};
 use crate::lift::variables;
@@ -71,6 +71,8 @@ struct OfFunction<'m> {
     source: &'m str,
     unique: String,
     variable: Variable,
+    /// Some instruction of the function names it.
+    named: bool,
 }
 
 /// The variables of LLVM's own text, and those of the original, in this order. Shared variables of functions go into
@@ -114,12 +116,13 @@ pub(super) fn restore(
             of_module.push(Item::Variable(variable));
         }
     }
-    of_functions.retain(|v| {
-        let there = made.find(&v.unique).is_some() || kept.defined.contains(v.source);
-        there && !kept.verbatim.contains(v.source)
-    });
-    let missing = missing(made, checked, &of_functions);
+    of_functions.retain(|v| !kept.verbatim.contains(v.source));
+    let mut missing = missing(made, checked, &of_functions);
+    let unnamed = unnamed(made, &of_functions);
     let at_module_level = place(made, of_functions, &missing);
+    for (function, list) in unnamed {
+        missing.entry(function).or_default().extend(list);
+    }
     of_module.extend(at_module_level.into_iter().map(Item::Variable));
     mention(made, &missing);
     (own, of_module)
@@ -144,22 +147,40 @@ fn of_functions<'m>(
         let (Some(body), Some(tree)) = (&function.body, bodies.get(&*function.name)) else {
             continue;
         };
-        let in_memory = |space: Space| space.is_shared() || matches!(space, Space::Const | Space::Global);
+        let in_memory =
+            |space: Space| space.is_shared() || matches!(space, Space::Const | Space::Global);
         if !body.locals.iter().any(|local| in_memory(local.space)) {
             continue;
         }
         let locals = (0u32..).map(LocalId).zip(&body.locals);
         let wanted = locals.filter(|(_, local)| in_memory(local.space));
-        let unique: Vec<(&str, String, Pos)> = wanted
-            .map(|(local, v)| (&*v.name, variables::unique_name(checked, id, local), v.pos))
+        let unique: Vec<(LocalId, &str, String, Pos)> = wanted
+            .map(|(local, v)| {
+                let unique = variables::unique_name(checked, id, local);
+                (local, &*v.name, unique, v.pos)
+            })
             .collect();
-        let names: HashMap<&str, &str> =
-            unique.iter().map(|(name, unique, _)| (*name, &**unique)).collect();
-        for (_, unique, pos) in &unique {
-            let declared = tree.statements.iter().find_map(|statement| match statement {
-                Statement::Variable(variable) if variable.pos == *pos => Some(variable),
+        let names: HashMap<&str, &str> = unique
+            .iter()
+            .map(|(_, name, unique, _)| (*name, &**unique))
+            .collect();
+        let named: BTreeSet<LocalId> = body
+            .operands
+            .iter()
+            .filter_map(|operand| match operand {
+                typed::Operand::Address(Symbol::Local(local), _)
+                | typed::Operand::MemorySymbol(Symbol::Local(local), _) => Some(*local),
                 _ => None,
-            });
+            })
+            .collect();
+        for (local, _, unique, pos) in &unique {
+            let declared = tree
+                .statements
+                .iter()
+                .find_map(|statement| match statement {
+                    Statement::Variable(variable) if variable.pos == *pos => Some(variable),
+                    _ => None,
+                });
             if let Some(declared) = declared {
                 let mut variable = import(made, original, declared, &names);
                 variable.name = made.name(unique);
@@ -167,8 +188,9 @@ fn of_functions<'m>(
                 found.push(OfFunction {
                     function: id,
                     source: &function.name,
-                    unique: unique.to_string(),
+                    unique: unique.clone(),
                     variable,
+                    named: named.contains(local),
                 });
             }
         }
@@ -222,6 +244,7 @@ fn missing(
         .map(FnId)
         .zip(&checked.functions)
         .filter(|(_, function)| function.entry);
+    let taken = variables::address_taken(checked);
     let mut missing = BTreeMap::new();
     for (id, kernel) in kernels {
         let Some(name) = made.find(&kernel.name) else {
@@ -230,7 +253,12 @@ fn missing(
         let Some(names) = reached.get(&name) else {
             continue;
         };
-        let counted = variables::reachable(checked, [id]);
+        let mut counted = variables::reachable(checked, [id]);
+        if variables::calls_by_address(checked, &counted) {
+            // An assembler takes each function for a target that has its address taken anywhere.
+            let targets = taken.iter().copied();
+            counted = variables::reachable(checked, targets.chain([id]));
+        }
         let of_module = checked
             .variables
             .iter()
@@ -239,10 +267,7 @@ fn missing(
             .map(|(v, _)| &*v.name);
         let of_others = of_functions.iter().filter(|v| {
             let counted = counted.functions.get(v.function.0 as usize).copied();
-            v.function != id
-                && v.variable.space.is_shared()
-                && v.variable.linkage != Linkage::Extern
-                && counted == Some(true)
+            v.function != id && is_static(v) && counted == Some(true)
         });
         let all = of_module.chain(of_others.map(|v| &*v.unique));
         let unnamed = |text: &&str| !made.find(text).is_some_and(|name| names.contains(&name));
@@ -252,6 +277,40 @@ fn missing(
         }
     }
     missing
+}
+
+/// Shared variables that their own function named and does not name any more: the assembler places them behind those
+/// that are named.
+fn unnamed(made: &Tree, of_functions: &[OfFunction<'_>]) -> BTreeMap<Name, Vec<String>> {
+    let mut found: BTreeMap<Name, Vec<String>> = BTreeMap::new();
+    let mut bodies: HashMap<Name, BTreeSet<Name>> = HashMap::new();
+    for item in &made.module.items {
+        if let Item::Function(function) = item
+            && let Some(body) = &function.body
+        {
+            bodies.insert(function.name, of_body(body));
+        }
+    }
+    for v in of_functions.iter().filter(|v| v.named && is_static(v)) {
+        let Some(home) = made.find(v.source) else {
+            continue;
+        };
+        let gone = bodies
+            .get(&home)
+            .is_some_and(|names| !names.contains(&v.variable.name));
+        // Who has no body here may have been put into others.
+        let elsewhere = bodies
+            .iter()
+            .any(|(user, names)| *user != home && names.contains(&v.variable.name));
+        if gone && !elsewhere {
+            found.entry(home).or_default().push(v.unique.clone());
+        }
+    }
+    found
+}
+
+fn is_static(v: &OfFunction<'_>) -> bool {
+    v.variable.space.is_shared() && v.variable.linkage != Linkage::Extern
 }
 
 /// Puts shared variables into the body of their function when nobody else names them. Returns the others.
@@ -290,7 +349,14 @@ fn place(
                 let statement = Statement::Variable(Box::new(variable));
                 into.entry(home).or_default().push(statement);
             }
-            _ => at_module_level.push(variable),
+            _ if elsewhere.contains(&*unique)
+                || users
+                    .iter()
+                    .any(|(_, names)| names.contains(&variable.name)) =>
+            {
+                at_module_level.push(variable);
+            }
+            _ => {}
         }
     }
     for item in &mut made.module.items {

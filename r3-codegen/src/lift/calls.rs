@@ -37,9 +37,12 @@ pub(crate) fn call<'ctx, 'm>(
     let _ = mnemonic;
     let (body, module) = (lifter.body, lifter.module);
     let (results, callee, arguments, targets) = match *operands {
-        [Operand::List(r, rn), callee, Operand::List(a, an), ref rest @ ..] => {
-            (body.list(r, rn), callee, body.list(a, an), rest.first())
-        }
+        [
+            Operand::List(r, rn),
+            callee,
+            Operand::List(a, an),
+            ref rest @ ..,
+        ] => (body.list(r, rn), callee, body.list(a, an), rest.first()),
         _ => return Err(lifter.inexpressible("a call without lists".into())),
     };
     let known;
@@ -62,10 +65,7 @@ pub(crate) fn call<'ctx, 'm>(
                     lifter.build(|b| b.build_int_to_ptr(bits, ty, ""))?
                 }
             };
-            (
-                Callee::Address(signature.ty, address),
-                signature.alignments,
-            )
+            (Callee::Address(signature.ty, address), signature.alignments)
         }
         other => return Err(lifter.inexpressible(format!("{other:?} is no function"))),
     };

@@ -73,9 +73,8 @@ pub(crate) fn nounroll<'ctx>(
     let _ = header;
     let context = lifter.context;
     let kind = context.get_kind_id("llvm.loop");
-    let disable = context.metadata_node(&[context
-        .metadata_string("llvm.loop.unroll.disable")
-        .into()]);
+    let disable =
+        context.metadata_node(&[context.metadata_string("llvm.loop.unroll.disable").into()]);
     // SAFETY: all are values of this context. A loop's node names itself first: a temporary node stands there until the
     // node exists, is replaced by it, and is thereby gone.
     let node = unsafe {

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use inkwell::AddressSpace;
 use inkwell::module::Linkage;
 use inkwell::values::PointerValue;
-use r3_ptx::isa::Space;
+use r3_ptx::isa::{Opcode, Space};
 use r3_ptx::typed::{self, FnId, LocalId, Operand, Symbol, VarId, Variable};
 
 use super::function::Lifter;
@@ -195,6 +195,51 @@ pub(crate) fn named_by_function(module: &typed::Module, id: FnId) -> impl Iterat
     })
 }
 
+/// Functions of which the address is a value, or in an initialiser.
+pub(crate) fn address_taken(module: &typed::Module) -> BTreeSet<FnId> {
+    let mut found = BTreeSet::new();
+    let mut take = |symbol: Symbol| {
+        if let Symbol::Function(id) = symbol {
+            found.insert(id);
+        }
+    };
+    for variable in &module.variables {
+        variable.relocations.iter().for_each(|r| take(r.symbol));
+    }
+    for body in module.functions.iter().filter_map(|f| f.body.as_ref()) {
+        let locals = body.locals.iter().flat_map(|v| &v.relocations);
+        locals.for_each(|r| take(r.symbol));
+        for instruction in &body.instructions {
+            let call = is_call(module, instruction);
+            for (at, operand) in body.operands(instruction).iter().enumerate() {
+                if let Operand::Address(symbol, _) = operand
+                    && !(call && at == 1)
+                {
+                    take(*symbol);
+                }
+            }
+        }
+    }
+    found
+}
+
+/// Whether one of some functions calls by an address.
+pub(crate) fn calls_by_address(module: &typed::Module, of: &Reachable) -> bool {
+    let functions = module.functions.iter().zip(&of.functions);
+    let bodies = functions.filter_map(|(f, there)| f.body.as_ref().filter(|_| *there));
+    bodies.into_iter().any(|body| {
+        body.instructions.iter().any(|instruction| {
+            let callee = body.operands(instruction).get(1);
+            is_call(module, instruction) && matches!(callee, Some(Operand::Register(_)))
+        })
+    })
+}
+
+fn is_call(module: &typed::Module, instruction: &typed::Instruction) -> bool {
+    let mnemonic = module.mnemonics.get(instruction.mnemonic.0 as usize);
+    mnemonic.is_some_and(|mnemonic| mnemonic.opcode() == Opcode::Call)
+}
+
 /// Makes external what text names: functions in initialisers of variables, in functions that stay text, and under other
 /// names. LLVM must neither change nor drop them.
 pub(crate) fn protect(globals: &Globals<'_>, module: &typed::Module, verbatim: &BTreeSet<FnId>) {
@@ -203,7 +248,9 @@ pub(crate) fn protect(globals: &Globals<'_>, module: &typed::Module, verbatim: &
     let of_locals = locals.flat_map(|body| body.locals.iter().flat_map(|v| &v.relocations));
     let named = of_variables.chain(of_locals).map(|r| r.symbol);
     let aliases = module.aliases.iter().map(|(_, id)| Symbol::Function(*id));
-    let text = verbatim.iter().flat_map(|id| named_by_function(module, *id));
+    let text = verbatim
+        .iter()
+        .flat_map(|id| named_by_function(module, *id));
     for symbol in named.chain(aliases).chain(text) {
         if let Symbol::Function(id) = symbol
             && let Some(function) = globals.function(id)

@@ -66,6 +66,16 @@ impl Param {
     }
 }
 
+/// Of a function, where assemblers take no narrow ones.
+fn wide_scalar(random: &mut Random) -> Param {
+    loop {
+        let found = scalar(random);
+        if found.bytes >= 4 {
+            return found;
+        }
+    }
+}
+
 fn scalar(random: &mut Random) -> Param {
     let (ty, bytes) = random.pick(SCALARS);
     Param {
@@ -145,12 +155,17 @@ struct Writer<'r> {
     shared: Vec<String>,
     dynamic: Vec<String>,
     next: u32,
+    /// Functions have shared variables of their own. The assembler's order of variables then depends on what it inlines
+    /// itself: sizes are such that no order needs padding.
+    even: bool,
 }
 
 /// A module with so many kernels.
 pub fn module(seed: u64, kernels: usize) -> Module {
     let mut random = Random::new(seed);
+    let even = random.one_in(2);
     let mut writer = Writer {
+        even,
         random: &mut random,
         text: ".version 8.5\n.target sm_90\n.address_size 64\n".into(),
         functions: Vec::new(),
@@ -172,13 +187,17 @@ impl Writer<'_> {
         );
         for i in 0..self.random.below(4) {
             let bytes = 1 + self.random.below(500);
+            let bytes = self.sized(bytes);
             let align = 1 << self.random.below(6);
             _ = writeln!(self.text, ".shared .align {align} .b8 shared_{i}[{bytes}];");
             self.shared.push(format!("shared_{i}"));
         }
         for i in 0..self.random.below(3) {
             let align = self.random.pick(&[4, 8, 16, 128]);
-            _ = writeln!(self.text, ".extern .shared .align {align} .b8 dynamic_{i}[];");
+            _ = writeln!(
+                self.text,
+                ".extern .shared .align {align} .b8 dynamic_{i}[];"
+            );
             self.dynamic.push(format!("dynamic_{i}"));
         }
         self.text.push_str(VARIABLES);
@@ -188,6 +207,13 @@ impl Writer<'_> {
         self.table();
         for i in 0..kernels {
             self.kernel(i);
+        }
+    }
+
+    fn sized(&self, bytes: u64) -> u64 {
+        match self.even {
+            true => bytes.next_multiple_of(64),
+            false => bytes,
         }
     }
 
@@ -255,8 +281,11 @@ impl Writer<'_> {
             self.store("b32", &b);
         }
         if kernel && self.random.one_in(3) {
-            let (index, wide, address) =
-                (self.register("u32"), self.register("u64"), self.register("u64"));
+            let (index, wide, address) = (
+                self.register("u32"),
+                self.register("u64"),
+                self.register("u64"),
+            );
             let value = self.register("u8");
             _ = writeln!(
                 self.text,
@@ -279,14 +308,14 @@ impl Writer<'_> {
     fn function(&mut self, number: u64) {
         let result = match self.random.below(4) {
             0 => None,
-            1 | 2 => Some(scalar(self.random)),
+            1 | 2 => Some(wide_scalar(self.random)),
             _ => Some(array(self.random, 40)),
         };
         let count = self.random.below(5);
         let params: Vec<Param> = (0..count)
             .map(|_| match self.random.below(3) {
                 0 => array(self.random, 40),
-                _ => scalar(self.random),
+                _ => wide_scalar(self.random),
             })
             .collect();
         let name = format!("function_{number}");
@@ -301,8 +330,13 @@ impl Writer<'_> {
             _ = write!(self.text, "{comma}{}", param.named(&format!("p{i}")));
         }
         self.text.push_str(")\n{\n");
-        if self.random.one_in(3) {
-            _ = writeln!(self.text, "\t.shared .align 8 .b8 own[{}];", 8 + self.random.below(40));
+        if self.even && self.random.one_in(2) {
+            let bytes = 8 + self.random.below(140);
+            _ = writeln!(
+                self.text,
+                "\t.shared .align 8 .b8 own[{}];",
+                self.sized(bytes)
+            );
             self.registers();
             let register = self.register("u32");
             _ = writeln!(self.text, "\tld.shared.u32 {register}, [own+4];");
@@ -419,17 +453,31 @@ impl Writer<'_> {
         let random = &mut *self.random;
         match random.below(6) {
             0 => _ = writeln!(self.text, ".maxntid {}", 32 << random.below(5)),
-            1 => _ = writeln!(self.text, ".maxntid {}, {}, 1", 1 + random.below(16), 1 + random.below(16)),
-            2 => _ = writeln!(self.text, ".reqntid {}, {}", 1 + random.below(64), 1 + random.below(4)),
+            1 => {
+                _ = writeln!(
+                    self.text,
+                    ".maxntid {}, {}, 1",
+                    1 + random.below(16),
+                    1 + random.below(16)
+                )
+            }
+            2 => {
+                _ = writeln!(
+                    self.text,
+                    ".reqntid {}, {}",
+                    1 + random.below(64),
+                    1 + random.below(4)
+                )
+            }
             3 => _ = writeln!(self.text, ".reqntid {}, 2, 3", 1 + random.below(64)),
             _ => {}
         }
-        let bounded = self.text.ends_with(|c: char| c.is_ascii_digit() || c == '\n')
-            && self
-                .text
-                .lines()
-                .last()
-                .is_some_and(|line| line.starts_with(".maxntid") || line.starts_with(".reqntid"));
+        let bounded =
+            self.text
+                .ends_with(|c: char| c.is_ascii_digit() || c == '\n')
+                && self.text.lines().last().is_some_and(|line| {
+                    line.starts_with(".maxntid") || line.starts_with(".reqntid")
+                });
         if bounded && random.one_in(3) {
             _ = writeln!(self.text, ".minnctapersm {}", 1 + random.below(2));
         }
@@ -457,11 +505,17 @@ impl Writer<'_> {
             _ => 1 + self.random.below(9),
         };
         let params: Vec<Param> = (0..count).map(|_| kernel_param(self.random)).collect();
-        let linkage = self.random.pick(&[".visible ", ".visible ", ".visible ", ".weak "]);
+        let linkage = self
+            .random
+            .pick(&[".visible ", ".visible ", ".visible ", ".weak "]);
         _ = write!(self.text, "{linkage}.entry kernel_{number}(");
         for (i, param) in params.iter().enumerate() {
             let comma = if i > 0 { "," } else { "" };
-            _ = write!(self.text, "{comma}\n\t{}", param.named(&format!("k{number}_{i}")));
+            _ = write!(
+                self.text,
+                "{comma}\n\t{}",
+                param.named(&format!("k{number}_{i}"))
+            );
         }
         self.text.push_str(")\n");
         self.bounds();
@@ -469,6 +523,7 @@ impl Writer<'_> {
         let own = self.random.below(3);
         for i in 0..own {
             let bytes = 4 + self.random.below(100);
+            let bytes = self.sized(bytes);
             let align = 4 << self.random.below(3);
             _ = writeln!(self.text, "\t.shared .align {align} .b8 own_{i}[{bytes}];");
         }

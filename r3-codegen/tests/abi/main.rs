@@ -18,28 +18,51 @@ fn a_given_corpus_keeps_its_interfaces() {
     let mut open: Vec<_> = std::env::split_paths(&folders).collect();
     while let Some(at) = open.pop() {
         if at.is_dir() {
-            open.extend(std::fs::read_dir(at).unwrap().map(|entry| entry.unwrap().path()));
+            open.extend(
+                std::fs::read_dir(at)
+                    .unwrap()
+                    .map(|entry| entry.unwrap().path()),
+            );
         } else if at.extension().is_some_and(|e| e == "ptx") {
             files.push(at);
         }
     }
     files.sort();
-    let most = std::env::var("R3_PTX_MOST").ok().and_then(|n| n.parse().ok()).unwrap_or(u64::MAX);
+    let most = std::env::var("R3_PTX_MOST")
+        .ok()
+        .and_then(|n| n.parse().ok())
+        .unwrap_or(u64::MAX);
     let (mut equal, mut refused, mut wrong) = (0, 0, Vec::new());
     for file in files {
         let bytes = std::fs::read(&file).unwrap();
-        if bytes.len() as u64 > most { continue; }
-        let text = String::from_utf8_lossy(&bytes).trim_end_matches('\0').to_owned();
+        if bytes.len() as u64 > most {
+            continue;
+        }
+        let text = String::from_utf8_lossy(&bytes)
+            .trim_end_matches('\0')
+            .to_owned();
         let name = file.file_stem().unwrap().to_string_lossy().into_owned();
         for way in [PLAIN, BEST] {
             match round::compare(&ptxas, &text, &name, way) {
                 Ok(kernels) => equal += kernels,
-                Err(error) if error.starts_with("original:") => { if std::env::var_os("R3_ABI_REFUSED").is_some() { eprintln!("{name}: {error}"); } refused += 1; break; }
-                Err(error) => { eprintln!("{way:?} {error}"); wrong.push(error) },
+                Err(error) if error.starts_with("original:") => {
+                    if std::env::var_os("R3_ABI_REFUSED").is_some() {
+                        eprintln!("{name}: {error}");
+                    }
+                    refused += 1;
+                    break;
+                }
+                Err(error) => {
+                    eprintln!("{way:?} {error}");
+                    wrong.push(error)
+                }
             }
         }
     }
-    eprintln!("{equal} kernels equal, {refused} modules refused, {} wrong", wrong.len());
+    eprintln!(
+        "{equal} kernels equal, {refused} modules refused, {} wrong",
+        wrong.len()
+    );
     assert!(wrong.is_empty());
 }
 
@@ -51,21 +74,25 @@ fn generated_interfaces_are_the_same_for_host_and_assembler() {
     let Some(ptxas) = round::needed_ptxas() else {
         return;
     };
-    let only = std::env::var("R3_ABI_SEED").ok().and_then(|n| n.parse().ok());
+    let only = std::env::var("R3_ABI_SEED")
+        .ok()
+        .and_then(|n| n.parse().ok());
     let (mut equal, mut wrong) = (0, Vec::new());
     for seed in (0..MODULES).filter(|seed| only.is_none_or(|only: u64| only == *seed)) {
         let module = generate::module(seed, KERNELS);
         let way = if seed % 2 == 0 { PLAIN } else { BEST };
         match round::compare(&ptxas, &module.text, &format!("seed{seed}"), way) {
             Ok(kernels) => equal += kernels,
-            Err(error) => {
-                if std::env::var_os("R3_ABI_KEEP").is_some() {
-                    _ = std::fs::write(format!("/tmp/abikeep/seed{seed}.ptx"), &module.text);
-                }
-                wrong.push(format!("{way:?} {error}"))
-            }
+            Err(error) => wrong.push(format!("{way:?} {error}")),
         }
     }
-    assert!(wrong.is_empty(), "{equal} kernels are equal, but:\n{}", wrong.join("\n"));
-    assert!(only.is_some() || equal >= MODULES as usize * KERNELS, "{equal} kernels");
+    assert!(
+        wrong.is_empty(),
+        "{equal} kernels are equal, but:\n{}",
+        wrong.join("\n")
+    );
+    assert!(
+        only.is_some() || equal >= MODULES as usize * KERNELS,
+        "{equal} kernels"
+    );
 }

@@ -33,7 +33,12 @@ pub const BEST: Way = Way {
 };
 
 /// PTX of the lifted module.
-pub fn round(text: &str, way: Way, kernel: Option<&str>, options: &Options) -> Result<String, String> {
+pub fn round(
+    text: &str,
+    way: Way,
+    kernel: Option<&str>,
+    options: &Options,
+) -> Result<String, String> {
     let tree = r3_ptx::parse(text).map_err(|e| format!("parse: {e}"))?;
     let checked = r3_ptx::check(&tree).map_err(|e| format!("check: {e}"))?;
     let context = Context::create();
@@ -47,7 +52,11 @@ pub fn round(text: &str, way: Way, kernel: Option<&str>, options: &Options) -> R
         return Err(format!("verify: {error}"));
     }
     if std::env::var_os("R3_ABI_SHOW").is_some() {
-        eprintln!("{}\n{:?}", lifted.module.print_to_string().to_string(), lifted.verbatim);
+        eprintln!(
+            "{}\n{:?}",
+            lifted.module.print_to_string().to_string(),
+            lifted.verbatim
+        );
     }
     let cpu = checked.target.first().map_or("sm_90", |t| t);
     let version = passes::ptx_version_for(cpu, checked.version.max((7, 8)))
@@ -81,18 +90,22 @@ pub fn ptxas() -> Option<PathBuf> {
     }
     let name = "ptxas";
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let toolkit = |variable: &str| std::env::var_os(variable).map(|at| PathBuf::from(at).join("bin"));
+    let toolkit =
+        |variable: &str| std::env::var_os(variable).map(|at| PathBuf::from(at).join("bin"));
     let path: Vec<PathBuf> = std::env::var_os("PATH")
         .iter()
         .flat_map(|path: &OsString| std::env::split_paths(path).collect::<Vec<_>>())
         .collect();
-    [root.join(".tools/assembler/bin"), root.join(".tools/assembler")]
-        .into_iter()
-        .chain(path)
-        .chain(toolkit("CUDA_HOME"))
-        .chain(toolkit("CUDA_PATH"))
-        .map(|folder| folder.join(name))
-        .find(|file| file.is_file())
+    [
+        root.join(".tools/assembler/bin"),
+        root.join(".tools/assembler"),
+    ]
+    .into_iter()
+    .chain(path)
+    .chain(toolkit("CUDA_HOME"))
+    .chain(toolkit("CUDA_PATH"))
+    .map(|folder| folder.join(name))
+    .find(|file| file.is_file())
 }
 
 /// The assembler, or `None` where a test may do without. In CI it must be there.
@@ -130,7 +143,9 @@ pub fn kernels(ptxas: &Path, text: &str, folder: &Path, name: &str) -> Result<Ke
             .output()
     };
     let mut output = run(true).map_err(|e| format!("{}: {e}", ptxas.display()))?;
-    if !output.status.success() && String::from_utf8_lossy(&output.stderr).contains("Unresolved extern") {
+    if !output.status.success()
+        && String::from_utf8_lossy(&output.stderr).contains("Unresolved extern")
+    {
         output = run(false).map_err(|e| format!("{}: {e}", ptxas.display()))?;
     }
     if !output.status.success() {
@@ -179,24 +194,34 @@ impl Facts {
 /// Compares a module with what becomes of it. Returns how many kernels were equal, or what differs.
 pub fn compare(ptxas: &Path, text: &str, name: &str, way: Way) -> Result<usize, String> {
     let folder = tempfile::tempdir().map_err(|e| e.to_string())?;
-    let original = kernels(ptxas, text, folder.path(), "original").map_err(|e| format!("original: {e}"))?;
+    let original =
+        kernels(ptxas, text, folder.path(), "original").map_err(|e| format!("original: {e}"))?;
     let made = round(text, way, None, &Options::default()).map_err(|e| format!("{name}: {e}"))?;
     sound(&made).map_err(|e| format!("{name}: {e}"))?;
-    let lifted = kernels(ptxas, &made, folder.path(), "lifted").map_err(|e| {
-        if let Some(folder) = std::env::var_os("R3_ABI_KEEP") {
-            let folder = PathBuf::from(folder);
-            _ = std::fs::write(folder.join(format!("{name}.ptx")), text);
-            _ = std::fs::write(folder.join(format!("{name}.lifted.ptx")), &made);
-        }
-        format!("{name}: lifted: {e}")
-    })?;
+    let lifted = kernels(ptxas, &made, folder.path(), "lifted");
+    if let (true, Some(folder)) = (
+        lifted.as_ref() != Ok(&original),
+        std::env::var_os("R3_ABI_KEEP"),
+    ) {
+        let folder = PathBuf::from(folder);
+        _ = std::fs::write(folder.join(format!("{name}.ptx")), text);
+        _ = std::fs::write(folder.join(format!("{name}.lifted.ptx")), &made);
+    }
+    let lifted = lifted.map_err(|e| format!("{name}: lifted: {e}"))?;
     let names = |k: &Kernels| k.keys().cloned().collect::<Vec<_>>();
     if names(&original) != names(&lifted) {
-        return Err(format!("{name}: kernels {:?} became {:?}", names(&original), names(&lifted)));
+        return Err(format!(
+            "{name}: kernels {:?} became {:?}",
+            names(&original),
+            names(&lifted)
+        ));
     }
     for (kernel, facts) in &original {
         if lifted.get(kernel) != Some(facts) {
-            return Err(format!("{name}: {kernel}: {facts:?} became {:?}", lifted.get(kernel)));
+            return Err(format!(
+                "{name}: {kernel}: {facts:?} became {:?}",
+                lifted.get(kernel)
+            ));
         }
     }
     Ok(original.len())

@@ -85,7 +85,6 @@ impl<'m> Access<'m> {
     }
 }
 
-
 /// `ld.param`: `false` when it is none.
 ///
 /// # Errors

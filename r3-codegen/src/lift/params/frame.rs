@@ -305,10 +305,7 @@ pub(crate) fn receive<'ctx>(
     match *operand {
         Operand::Sink => Ok(()),
         Operand::Address(symbol @ (Symbol::Local(_) | Symbol::Result(_)), 0) => {
-            if matches!(
-                lifter.frame.slot(symbol),
-                Some(Slot::Whole(_))
-            ) {
+            if matches!(lifter.frame.slot(symbol), Some(Slot::Whole(_))) {
                 let value = from_passed(lifter, value)?;
                 write(lifter, symbol, value)?;
                 return Ok(());
@@ -352,7 +349,10 @@ pub(super) fn find<'ctx>(
         Some(Slot::Stack(pointer, _) | Slot::Fixed(pointer)) => Ok(Found::Memory(pointer, align)),
         // Read before anything is written: whatever was found, such code is never run.
         Some(Slot::Whole(None)) => {
-            let ty = lifter.globals.types.int(lifter.context, declared.size as u32 * 8);
+            let ty = lifter
+                .globals
+                .types
+                .int(lifter.context, declared.size as u32 * 8);
             Ok(Found::Value(ty.const_zero().into()))
         }
         Some(Slot::Unused) => {
@@ -365,9 +365,7 @@ pub(super) fn find<'ctx>(
                 *place = slot;
             }
             match slot {
-                Slot::Stack(pointer, _) | Slot::Fixed(pointer) => {
-                    Ok(Found::Memory(pointer, align))
-                }
+                Slot::Stack(pointer, _) | Slot::Fixed(pointer) => Ok(Found::Memory(pointer, align)),
                 _ => Err(lifter.inexpressible("a variable has no place".into())),
             }
         }
@@ -405,8 +403,7 @@ pub(crate) fn symbol<'ctx>(
         Some(Slot::Stack(_, Some(local))) => Ok(local),
         Some(Slot::Stack(pointer, None)) => {
             let ty = lifter.globals.types.pointer(LOCAL);
-            let local =
-                lifter.at_entry(|b| b.build_address_space_cast(pointer, ty, ""))?;
+            let local = lifter.at_entry(|b| b.build_address_space_cast(pointer, ty, ""))?;
             if let Some(place) = lifter.frame.slot(symbol) {
                 *place = Slot::Stack(pointer, Some(local));
             }
@@ -441,9 +438,10 @@ pub(crate) fn address_bits<'ctx>(
         let name = lifter.function.get_name().to_string_lossy().into_owned();
         let text = format!("mov.b64 $0, {name}_param_{index};");
         let ty = i64.fn_type(&[], false);
-        let asm = lifter
-            .context
-            .create_inline_asm(ty, text, "=l".into(), false, false, None, false);
+        let asm =
+            lifter
+                .context
+                .create_inline_asm(ty, text, "=l".into(), false, false, None, false);
         let call = lifter.build(|b| b.build_indirect_call(ty, asm, &[], ""))?;
         call.add_attribute(AttributeLoc::Function, lifter.globals.attributes.no_memory);
         call.add_attribute(AttributeLoc::Function, lifter.globals.attributes.nounwind);

@@ -27,9 +27,7 @@ use super::pointers::Roots;
 use crate::error::LiftError;
 
 pub(crate) use access::{load, store};
-pub(crate) use frame::{
-    Frame, address_bits, argument, enter, leave, receive, symbol, variable,
-};
+pub(crate) use frame::{Frame, address_bits, argument, enter, leave, receive, symbol, variable};
 
 use access::{Access, Place};
 
@@ -196,12 +194,7 @@ fn of_entry(
         .collect()
 }
 
-fn count_uses(
-    module: &typed::Module,
-    function: &typed::Function,
-    body: &Body,
-    uses: &mut [Use],
-) {
+fn count_uses(module: &typed::Module, function: &typed::Function, body: &Body, uses: &mut [Use]) {
     for operand in &body.operands {
         if let &(Operand::Address(Symbol::Param(n), _) | Operand::MemorySymbol(Symbol::Param(n), _)) =
             operand
@@ -267,7 +260,9 @@ pub(crate) fn declare<'ctx>(
         return Err(inexpressible("a parameter of no or very many bytes"));
     }
     if source.body.is_none() && source.results.len() > 1 {
-        return Err(inexpressible("several results of a function defined elsewhere"));
+        return Err(inexpressible(
+            "several results of a function defined elsewhere",
+        ));
     }
     let linkage = linkage(globals, source);
     let function;
@@ -277,8 +272,7 @@ pub(crate) fn declare<'ctx>(
         let signature = typed_signature(globals, &types, &[]);
         function = llvm.add_function(&source.name, signature.ty, Some(linkage));
         function.set_call_conventions(PTX_KERNEL);
-        for (index, (variable, (passing, address))) in
-            (0..).zip(source.params.iter().zip(passing))
+        for (index, (variable, (passing, address))) in (0..).zip(source.params.iter().zip(passing))
         {
             kernel_param(globals, function, index, variable, passing, address);
         }
@@ -346,4 +340,3 @@ fn kernel_param<'ctx>(
         Passing::Scalar(_) | Passing::Array { .. } => {}
     }
 }
-
