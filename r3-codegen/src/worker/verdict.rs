@@ -7,11 +7,13 @@ use std::time::Duration;
 use crate::passes::FATAL;
 use crate::recipe::{Failure, FailureKind, Stage};
 
-/// How lines begin that say that there was no more memory: LLVM, C++, Rust, and programs by way of `perror`.
+/// How lines begin that say that there was no more memory: of LLVM, C++ and Rust. The last is said of a C++ exception that
+/// arrives in Rust: LLVM is built without exceptions, so that only `new` throws any.
 const NO_MEMORY: &[&str] = &[
     "LLVM ERROR: out of memory",
     "terminate called after throwing an instance of 'std::bad_alloc'",
     "memory allocation of ",
+    "fatal runtime error: Rust cannot catch foreign exceptions",
 ];
 
 /// Lines of a log that say more than the way in which the process ended.
