@@ -157,6 +157,21 @@ fn parameters_are_read_byte_by_byte() {
 }
 
 #[test]
+fn addresses_of_constants_fit_into_32_bits() {
+    // As LLVM writes them with short pointers: the address in a register of 32 bits, and from there to a generic one.
+    let front = ".const .align 4 .u32 c[4] = {10, 20, 30, 40};";
+    let body = "and.b32 %r1, %t, 3;\nshl.b32 %r1, %r1, 2;\nmov.b32 %r4, c;\nadd.s32 %r1, %r4, %r1;\n\
+         ld.const.b32 %r2, [%r1];\nsub.s32 %r5, %r1, 12;\nld.const.b32 %r5, [%r5+12];\n\
+         cvt.u64.u32 %rd3, %r1;\ncvta.const.u64 %rd4, %rd3;\nld.b32 %r3, [%rd4];\n\
+         cvta.to.const.u64 %rd5, %rd4;\ncvt.u32.u64 %r6, %rd5;\nld.const.b32 %r6, [%r6];\n\
+         add.u32 %r2, %r2, %r3;\nadd.u32 %r2, %r2, %r5;\nadd.u32 %r2, %r2, %r6;\n\
+         mad.wide.u32 %rd2, %t, 4, %a0;\nst.global.u32 [%rd2], %r2;";
+    let done = Run::with(front, body).zeros(128).run();
+    let expected: Vec<u32> = (0..32).map(|i| 4 * (10 + 10 * (i % 4))).collect();
+    assert_eq!(done.words(0), expected);
+}
+
+#[test]
 fn constants_are_read_by_symbol_and_by_register() {
     let front = ".const .align 4 .u32 c[4] = {10, 20, 30, 40};";
     let body = "and.b32 %r1, %t, 3;\nmov.u64 %rd1, c;\nmad.wide.u32 %rd1, %r1, 4, %rd1;\nld.const.u32 %r2, [%rd1];\n\

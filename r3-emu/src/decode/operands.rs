@@ -20,7 +20,7 @@ pub(crate) struct Address {
     pub base: Slot,
     /// The base has 64 bits.
     pub wide: bool,
-    /// Added to it, wrapping.
+    /// Added to it, wrapping. For a base of 32 bits: the lower half is, and the upper half is that of the address.
     pub offset: i64,
     /// The space that it is in: [`Space::ParamEntry`] for the kernel's parameters, [`Space::Local`] for the `.param`s of
     /// functions and calls, [`Space::Generic`], …
@@ -216,7 +216,7 @@ impl Decoder<'_> {
                 Some((base, Storage::Bytes(width @ (4 | 8)))) => Ok(Address {
                     base,
                     wide: width == 8,
-                    offset,
+                    offset: self.offset(offset, width == 8, space),
                     space,
                     uniform: false,
                 }),
@@ -261,10 +261,21 @@ impl Decoder<'_> {
         Ok(Address {
             base,
             wide,
-            offset: 0,
+            offset: self.offset(0, wide, space),
             space,
             uniform: false,
         })
+    }
+
+    /// What is added to a base. That of a base of 32 bits has the upper half of the address in its own.
+    fn offset(&self, offset: i64, wide: bool, space: Space) -> i64 {
+        match (wide, space) {
+            (true, _) => offset,
+            (false, Space::Const) => {
+                (u64::from(offset as u32) | self.linked.constant_bank()) as i64
+            }
+            (false, _) => i64::from(offset as u32),
+        }
     }
 
     /// The space that a symbol's address is in, as it is here.

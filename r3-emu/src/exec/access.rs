@@ -119,7 +119,7 @@ pub(crate) fn addresses(warp: &Warp, op: &Op) -> [u64; LANES] {
     base_addresses(warp, op.a, op.f == Slot::TRUE, op.imm)
 }
 
-/// Addresses of all lanes: a slot of 64 or 32 bits and an offset.
+/// Addresses of all lanes: a slot of 64 or 32 bits and an offset, for 32 bits with the upper half of the addresses.
 #[inline(always)]
 pub(crate) fn base_addresses(warp: &Warp, base: Slot, wide: bool, offset: u64) -> [u64; LANES] {
     let mut all = [0; LANES];
@@ -133,7 +133,8 @@ pub(crate) fn base_addresses(warp: &Warp, base: Slot, wide: bool, offset: u64) -
         let base = warp.slot::<u32>(base);
         for (i, a) in all.iter_mut().enumerate() {
             // SAFETY: a 32-bit slot has 32 lanes.
-            *a = u64::from(unsafe { base.add(i).read() }.wrapping_add(offset as u32));
+            let low = unsafe { base.add(i).read() }.wrapping_add(offset as u32);
+            *a = u64::from(low) | offset >> 32 << 32;
         }
     }
     all

@@ -43,6 +43,17 @@ impl Body for Add {
     }
 }
 
+/// `d = a`, with an upper half where `a` has none: an address of 32 bits in constant memory.
+struct Complete;
+
+impl Body for Complete {
+    #[inline(always)]
+    fn run(warp: &mut Warp, op: &Op, mask: u32) -> Flow {
+        let upper = op.imm;
+        warp.map1(op, mask, |a: u64| if a >> 32 == 0 { a | upper } else { a })
+    }
+}
+
 fn convert(d: &mut Decoder<'_>, mnemonic: &Mnemonic) -> Result<Op, Unsupported> {
     let base = base(d, mnemonic.space());
     if mnemonic.ty().is_some_and(|t| t.bits() == 32) {
@@ -54,9 +65,17 @@ fn convert(d: &mut Decoder<'_>, mnemonic: &Mnemonic) -> Result<Op, Unsupported> 
         return d.map1(Class::Alu, |a: u32| a);
     }
     let to = mnemonic.has(Word::To);
-    let mut op = d.op::<Add>(Class::Alu);
-    // To a space the window's start is taken away.
-    op.imm = if to { base.wrapping_neg() } else { base };
+    let constant = mnemonic.space() == Some(Space::Const) && !to;
+    let mut op = match constant {
+        true => d.op::<Complete>(Class::Alu),
+        false => d.op::<Add>(Class::Alu),
+    };
+    op.imm = match to {
+        _ if constant => d.linked.constant_bank(),
+        // To a space the window's start is taken away.
+        true => base.wrapping_neg(),
+        false => base,
+    };
     op.a = match d.operand(1)? {
         // A symbol whose own space is the one of the instruction has its address in it.
         Operand::Address(symbol, offset) if to => d.generic_address(symbol, offset)?,

@@ -393,6 +393,14 @@ impl Linked {
             .map(|v| (v.address, v.variable.size))
     }
 
+    /// The upper half of the addresses of variables in `.const`. Constant memory is small: on a GPU, its own addresses
+    /// fit into 32 bits, and kernels may keep them in 32 bits.
+    pub fn constant_bank(&self) -> u64 {
+        self.constants()
+            .next()
+            .map_or(0, |(address, _)| address >> 32 << 32)
+    }
+
     fn map(&self, function: u32) -> Option<&ModuleMap> {
         let function = self.functions.get(function as usize)?;
         self.modules.get(function.module as usize)
