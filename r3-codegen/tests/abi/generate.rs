@@ -142,12 +142,6 @@ struct Function {
     params: Vec<Param>,
 }
 
-/// One module.
-pub struct Module {
-    pub text: String,
-    pub kernels: usize,
-}
-
 struct Writer<'r> {
     random: &'r mut Random,
     text: String,
@@ -161,7 +155,7 @@ struct Writer<'r> {
 }
 
 /// A module with so many kernels.
-pub fn module(seed: u64, kernels: usize) -> Module {
+pub fn module(seed: u64, kernels: usize) -> String {
     let mut random = Random::new(seed);
     let even = random.one_in(2);
     let mut writer = Writer {
@@ -174,10 +168,7 @@ pub fn module(seed: u64, kernels: usize) -> Module {
         next: 0,
     };
     writer.module(kernels);
-    Module {
-        text: writer.text,
-        kernels,
-    }
+    writer.text
 }
 
 impl Writer<'_> {
