@@ -79,7 +79,29 @@ fn read<'ctx>(
         // An error tells that it is no instruction.
         let _ = made.set_metadata(node, kind);
     }
+    if may_be_local(lifter, shape.space) {
+        return Ok(freeze(lifter, value));
+    }
     Ok(value)
+}
+
+/// Whether a load may be of local memory: what nothing was stored to holds some bits there, the same for all readers, while
+/// LLVM would give each another, or none at all.
+fn may_be_local(lifter: &Lifter<'_, '_>, space: Option<Space>) -> bool {
+    match space {
+        Some(Space::Local) => true,
+        None => lifter.body.locals.iter().any(|v| v.space == Space::Local),
+        _ => false,
+    }
+}
+
+fn freeze<'ctx>(lifter: &Lifter<'ctx, '_>, value: BasicValueEnum<'ctx>) -> BasicValueEnum<'ctx> {
+    // SAFETY: the builder stands in a block, after the instruction that made the value.
+    unsafe {
+        let builder = lifter.builder.as_mut_ptr();
+        let made = llvm_sys::core::LLVMBuildFreeze(builder, value.as_value_ref(), c"".as_ptr());
+        BasicValueEnum::new(made)
+    }
 }
 
 /// A vector of so many elements.
