@@ -12,6 +12,7 @@ mod ls;
 mod noise;
 mod output;
 mod private_file;
+mod remix;
 mod resume;
 mod run;
 mod select;
@@ -46,6 +47,7 @@ enum Command {
     Attach(attach::Args),
     Trim(trim::TrimArgs),
     Merge(trim::MergeArgs),
+    Remix(remix::Args),
     Fsck(fsck::Args),
     Convert(convert::Args),
     Capture(capture::Args),
@@ -106,6 +108,7 @@ pub fn main() -> ExitCode {
         Command::Attach(args) => attach::run(args, &mut out),
         Command::Trim(args) => trim::trim(args, &mut out),
         Command::Merge(args) => trim::merge(args, &mut out),
+        Command::Remix(args) => remix::run(args, &mut out),
         Command::Fsck(args) => fsck::run(args, &mut out),
         Command::Convert(args) => convert::run(args, &mut out),
         Command::Capture(args) => capture::run(args),

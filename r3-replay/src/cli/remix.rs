@@ -107,7 +107,12 @@ impl Args {
     /// Positions and `--launch` select together.
     fn selected(&self) -> Select {
         let mut select = self.select.clone();
-        let lists: Vec<String> = self.launches.iter().chain(&select.launch).cloned().collect();
+        let lists: Vec<String> = self
+            .launches
+            .iter()
+            .chain(&select.launch)
+            .cloned()
+            .collect();
         if !lists.is_empty() {
             select.launch = Some(lists.join(","));
         }
@@ -141,7 +146,8 @@ struct Candidate {
 pub fn run(args: &Args, out: &mut Output) -> Result<u8, Failure> {
     if args.emit_to_output() && (args.verify || args.bench || args.json) {
         return Err(Failure::Message(
-            "--emit writes to standard output, where the report goes: give --output FILE".to_owned(),
+            "--emit writes to standard output, where the report goes: give --output FILE"
+                .to_owned(),
         ));
     }
     let tolerances = args.tolerances.read()?;
@@ -205,7 +211,11 @@ fn exit_code(reports: &[KernelReport]) -> u8 {
             .flat_map(|candidate| &candidate.launches)
             .any(|trial| trial.verdict == verdict)
     };
-    if ended(Verdict::NotRun) || candidates().any(|candidate| candidate.failure.is_some()) {
+    let nothing = reports.iter().any(|report| report.error.is_some());
+    if nothing
+        || ended(Verdict::NotRun)
+        || candidates().any(|candidate| candidate.failure.is_some())
+    {
         FAILED
     } else if ended(Verdict::Mismatch) {
         DIFFERENT
@@ -232,32 +242,45 @@ fn subjects<'a>(
             None => groups.push((launch.kernel, vec![launch])),
         }
     }
-    groups
-        .into_iter()
-        .map(|(id, group)| subject(args, archive, (id, group), sm, compiler, threads))
-        .collect()
+    let mut subjects = Vec::new();
+    let mut named: Vec<(usize, String, Recipe)> = Vec::new();
+    for (id, group) in groups {
+        let (subject, recipes) = subject(args, archive, (id, group), sm)?;
+        let at = subjects.len();
+        named.extend(recipes.into_iter().map(|(name, recipe)| (at, name, recipe)));
+        subjects.push(subject);
+    }
+    // All kernels at once: each has a worker as soon as one is free.
+    let recipes: Vec<Recipe> = named.iter().map(|(_, _, recipe)| recipe.clone()).collect();
+    let compiled = compile_all(compiler, &recipes, threads);
+    for ((at, name, recipe), compiled) in named.into_iter().zip(compiled) {
+        if let Some(subject) = subjects.get_mut(at) {
+            let report = CandidateReport::new(&name, &subject.report.name, &recipe, &compiled);
+            subject.report.candidates.push(report);
+            subject.candidates.push(Candidate { name, compiled });
+        }
+    }
+    Ok(subjects)
 }
 
+/// A kernel of some launches with its recipes, by name.
 fn subject<'a>(
     args: &Args,
     archive: &'a Archive,
     (id, launches): (KernelId, Vec<&'a LaunchRecord>),
     sm: u32,
-    compiler: &dyn Compile,
-    threads: usize,
-) -> Result<Subject<'a>, Failure> {
+) -> Result<(Subject<'a>, Vec<(String, Recipe)>), Failure> {
     let record = archive
         .kernel(id)
         .ok_or_else(|| Failure::Message(format!("the archive has no kernel {id}")))?;
     let origin = match &args.compile.code {
         Some(path) => origin::of_file(path, &record.name, sm),
-        None => origin::of_archive(archive, record, sm),
+        None => origin::of_archive(archive, record, sm, args.compile.from),
     };
-    let layout = layout(archive, record);
     let mut subject = Subject {
         id,
         launches,
-        layout,
+        layout: layout(archive, record),
         candidates: Vec::new(),
         report: KernelReport {
             kernel: readable(&record.name),
@@ -271,7 +294,7 @@ fn subject<'a>(
         Ok(origin) => origin,
         Err(error) => {
             subject.report.error = Some(error.to_string());
-            return Ok(subject);
+            return Ok((subject, Vec::new()));
         }
     };
     subject.report.from.clone_from(&origin.from);
@@ -287,17 +310,9 @@ fn subject<'a>(
         }
         _ => Default::default(),
     };
-    let named = args
-        .compile
-        .recipes(&origin, &specialisation, sm, args.emit_of_recipes());
-    let (names, recipes): (Vec<String>, Vec<Recipe>) = named.into_iter().unzip();
-    let compiled = compile_all(compiler, &recipes, threads);
-    for ((name, recipe), compiled) in names.into_iter().zip(&recipes).zip(compiled) {
-        let report = CandidateReport::new(&name, &record.name, recipe, &compiled);
-        subject.report.candidates.push(report);
-        subject.candidates.push(Candidate { name, compiled });
-    }
-    Ok(subject)
+    let emit = args.emit_of_recipes();
+    let recipes = args.compile.recipes(&origin, &specialisation, sm, emit);
+    Ok((subject, recipes))
 }
 
 /// Where the parameters lie: as recorded, else as the code says.

@@ -2,11 +2,12 @@
 
 use std::path::Path;
 
-use r3_archive::model::{AttachedForm, KernelRecord, SourceRecord};
+use r3_archive::model::KernelRecord;
 use r3_archive::{Archive, ReadError};
 use r3_codegen::recipe::{Code, Compiler, Source};
-use r3_image::{CodeForm, Image};
+use r3_image::Image;
 
+use crate::attach::forms;
 use crate::code::{self, CodeMode};
 use crate::names::printable;
 
@@ -31,13 +32,15 @@ pub enum OriginError {
     Read(#[from] ReadError),
     /// Nothing that can be compiled is there.
     #[error(
-        "the archive has no code of kernel {kernel} that can be compiled: it has {forms}. Attach its source with \
+        "the archive has no code of kernel {kernel} that can be compiled{what}: it has {forms}. Attach its source with \
          `r3-replay attach`, or give code with --code FILE"
     )]
     Nothing {
         /// The kernel.
         kernel: String,
-        /// What the image has.
+        /// What of it was asked for.
+        what: &'static str,
+        /// What there is.
         forms: String,
     },
     /// A file cannot be read.
@@ -58,85 +61,68 @@ pub enum OriginError {
     },
 }
 
-/// What an archive has of a kernel: code that was attached, else the PTX for the architecture, else the source that was
-/// compiled at run time, else LTO-IR.
+/// A form of code to begin with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum From {
+    /// PTX.
+    Ptx,
+    /// LLVM bitcode or text.
+    Llvm,
+    /// NVIDIA's LTO-IR.
+    Lto,
+    /// Source that the application compiled at run time.
+    Source,
+}
+
+impl From {
+    fn is(self, code: &Code) -> bool {
+        match self {
+            Self::Ptx => matches!(code, Code::Ptx(_)),
+            Self::Llvm => matches!(code, Code::Bitcode(_) | Code::Llvm(_)),
+            Self::Lto => matches!(code, Code::LtoIr(_)),
+            Self::Source => matches!(code, Code::Source(_)),
+        }
+    }
+}
+
+/// What an archive has of a kernel for an architecture: the best form, or the best one of a kind.
 pub fn of_archive(
     archive: &Archive,
     kernel: &KernelRecord,
     sm: u32,
+    from: Option<From>,
 ) -> Result<Origin, OriginError> {
-    if let Some(attachment) = archive.attached_to(kernel.id).last()
-        && let Some(blob) = attachment.code(AttachedForm::Ptx)
-    {
-        let text = text(archive.read_blob(blob)?);
-        return Ok(ptx(
-            text,
-            &kernel.name,
-            format!("PTX attached from {}", printable(&attachment.file)),
-        ));
-    }
-    let module = kernel.module.and_then(|module| archive.module(module));
-    let Some(module) = module else {
+    let mut forms = forms::forms(archive, kernel.id, sm)?;
+    let at = forms
+        .iter()
+        .position(|form| from.is_none_or(|from| from.is(&form.code)));
+    let Some(at) = at else {
+        let mut known: Vec<String> = forms.into_iter().map(|form| form.what).collect();
+        if known.is_empty() {
+            let module = kernel.module.and_then(|module| archive.module(module));
+            known.push(match module {
+                Some(module) => {
+                    let image = Image::from_vec(archive.read_blob(&module.image)?);
+                    code::spell_forms(&image.code_forms())
+                }
+                None => "no code at all".to_owned(),
+            });
+        }
         return Err(OriginError::Nothing {
             kernel: kernel.name.clone(),
-            forms: "no code at all".to_owned(),
+            what: if from.is_some() { " in this form" } else { "" },
+            forms: known.join(", "),
         });
     };
-    let image = Image::from_vec(archive.read_blob(&module.image)?);
-    let target = code::Target {
-        sm,
-        machine_code: false,
-    };
-    if let Ok(chosen) = code::choose(&image, &kernel.name, target, CodeMode::Ptx) {
-        let from = format!("{} of the image", chosen.form);
-        return Ok(ptx(text(chosen.bytes), &kernel.name, from));
-    }
-    if let Some(source) = module.source.and_then(|id| archive.source(id)) {
-        return of_source(archive, source, kernel);
-    }
-    let lto = image
-        .entries()
-        .iter()
-        .filter(|entry| entry.form == CodeForm::LtoIr)
-        .filter_map(|entry| Some((entry.sm, entry.payload().ok()?)))
-        .max_by_key(|(of, _)| *of);
-    if let Some((of, bytes)) = lto {
-        return Ok(Origin {
-            code: Code::LtoIr(bytes.into_owned()),
-            kernel: kernel.name.clone(),
-            from: format!("LTO-IR lto_{of} of the image"),
-            target: Some(format!("sm_{of}")),
-        });
-    }
-    Err(OriginError::Nothing {
-        kernel: kernel.name.clone(),
-        forms: code::spell_forms(&image.code_forms()),
-    })
-}
-
-/// Source that the application compiled with NVRTC, to be compiled with its options again.
-fn of_source(
-    archive: &Archive,
-    record: &SourceRecord,
-    kernel: &KernelRecord,
-) -> Result<Origin, OriginError> {
-    let headers = record
-        .headers
-        .iter()
-        .map(|(name, blob)| Ok((name.clone(), text(archive.read_blob(blob)?))))
-        .collect::<Result<Vec<_>, ReadError>>()?;
+    let form = forms.swap_remove(at);
     Ok(Origin {
-        code: Code::Source(Source {
-            text: text(archive.read_blob(&record.text)?),
-            name: record.name.clone().into(),
-            headers,
-            compiler: Compiler::Nvrtc,
-            options: record.options.clone(),
-            directory: None,
-        }),
-        kernel: kernel.name.clone(),
-        from: format!("source of {}", printable(&record.compiler)),
-        target: None,
+        target: match &form.code {
+            Code::Ptx(text) => target(text),
+            _ => None,
+        },
+        code: form.code,
+        kernel: form.name,
+        from: printable(&form.what),
     })
 }
 
@@ -161,7 +147,9 @@ pub fn of_file(path: &Path, kernel: &str, sm: u32) -> Result<Origin, OriginError
             text: text(bytes),
             name: path.to_owned(),
             headers: Vec::new(),
+            name_expressions: Vec::new(),
             compiler: Compiler::Any,
+            program: None,
             options: Vec::new(),
             directory: path
                 .parent()

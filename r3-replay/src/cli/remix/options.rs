@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use r3_codegen::assemble::arch_for;
 use r3_codegen::recipe::{
     Assembler, AssemblerKind, Bounds, Contraction, Emit, Pipeline, Preset, Recipe, Specialisation,
     Unroll,
@@ -10,7 +11,7 @@ use r3_codegen::recipe::{
 use r3_codegen::worker::Limits;
 
 use crate::remix::facts::Wanted;
-use crate::remix::origin::Origin;
+use crate::remix::origin::{From, Origin};
 
 /// How kernels are compiled.
 #[derive(clap::Args, Clone, Debug)]
@@ -19,6 +20,10 @@ pub struct CompileArgs {
     /// Code to begin with, instead of what the archive has: PTX, LLVM bitcode (.bc) or text (.ll), CUDA C++ (.cu).
     #[arg(long, value_name = "FILE")]
     pub code: Option<PathBuf>,
+
+    /// Begin with this form of what the archive has [default: PTX when there is any].
+    #[arg(long, value_name = "FORM", value_enum, conflicts_with = "code")]
+    pub from: Option<From>,
 
     /// A pipeline of LLVM passes, in the syntax of `opt -passes=`.
     #[arg(long, value_name = "TEXT", conflicts_with = "level")]
@@ -82,7 +87,7 @@ pub struct CompileArgs {
     #[arg(long, value_name = "0..3", default_value_t = 3, value_parser = clap::value_parser!(u8).range(0..=3))]
     pub codegen_level: u8,
 
-    /// What makes machine code of PTX. `any` is nvJitLink, else ptxas, else the driver.
+    /// What makes machine code of PTX. `any` is ptxas, else nvJitLink, else the driver.
     #[arg(long, value_name = "WHICH", value_enum, default_value_t)]
     pub assembler: AssemblerArg,
 
@@ -224,13 +229,11 @@ impl CompileArgs {
         sm: u32,
         emit: Emit,
     ) -> Recipe {
-        let target = self.target.clone().or_else(|| origin.target.clone());
-        // Code for `sm_90a` is for that alone; other code is assembled for the device.
-        let arch = match &target {
-            Some(target) if target.ends_with(|end: char| end.is_ascii_alphabetic()) => {
-                target.clone()
-            }
-            _ => format!("sm_{sm}"),
+        let device = format!("sm_{sm}");
+        let target = self.target.as_ref().or(origin.target.as_ref());
+        let arch = match target {
+            Some(target) => arch_for(target, &device).unwrap_or(device),
+            None => device,
         };
         Recipe {
             code: origin.code.clone(),

@@ -42,7 +42,12 @@ pub fn all(out: &mut Output, reports: &[KernelReport], device: &str) -> Result<(
         reports
             .iter()
             .flat_map(|report| &report.candidates)
-            .flat_map(|candidate| candidate.launches.iter().map(move |trial| (candidate, trial)))
+            .flat_map(|candidate| {
+                candidate
+                    .launches
+                    .iter()
+                    .map(move |trial| (candidate, trial))
+            })
     };
     if trials().next().is_none() {
         return Ok(());
@@ -127,7 +132,9 @@ fn head((candidate, trial): Trial<'_>) -> Vec<String> {
     let used = |side: &Option<crate::remix::report::Side>| side.as_ref().and_then(|side| side.used);
     let (before, after) = (used(&trial.original), used(&trial.remixed));
     let cubin = candidate.resources.as_ref();
-    let registers = after.map(|used| used.registers).or(cubin.map(|c| c.registers));
+    let registers = after
+        .map(|used| used.registers)
+        .or(cubin.map(|c| c.registers));
     let shared = after.map(|used| used.shared).or(cubin.map(|c| c.shared));
     let spills = cubin.and_then(|resources| resources.spills);
     vec![
@@ -135,16 +142,15 @@ fn head((candidate, trial): Trial<'_>) -> Vec<String> {
         shorten(&candidate.candidate, 24),
         before_after(before.map(|used| used.registers), registers),
         before_after(before.map(|used| used.shared), shared),
-        spills.map_or("-".to_owned(), |(stores, loads)| format!("{stores}+{loads}")),
+        spills.map_or("-".to_owned(), |(stores, loads)| {
+            format!("{stores}+{loads}")
+        }),
     ]
 }
 
 const HEAD: [&str; 5] = ["launch", "code", "registers", "shared", "spilled"];
 
-fn times<'r>(
-    out: &mut Output,
-    trials: impl Iterator<Item = Trial<'r>>,
-) -> Result<(), Failure> {
+fn times<'r>(out: &mut Output, trials: impl Iterator<Item = Trial<'r>>) -> Result<(), Failure> {
     let rows = trials.map(|trial| {
         let mut row = head(trial);
         match &trial.1.pairs {
@@ -176,10 +182,7 @@ fn times<'r>(
     out.table(&columns, &[0, 2, 3, 4, 5, 6, 7, 8, 9], rows)
 }
 
-fn counts<'r>(
-    out: &mut Output,
-    trials: impl Iterator<Item = Trial<'r>>,
-) -> Result<(), Failure> {
+fn counts<'r>(out: &mut Output, trials: impl Iterator<Item = Trial<'r>>) -> Result<(), Failure> {
     let mut counted = false;
     let rows: Vec<Vec<String>> = trials
         .map(|trial| {
@@ -210,10 +213,7 @@ fn counts<'r>(
 }
 
 /// What is to be said of launches that are not simply right.
-fn details<'r>(
-    out: &mut Output,
-    trials: impl Iterator<Item = Trial<'r>>,
-) -> Result<(), Failure> {
+fn details<'r>(out: &mut Output, trials: impl Iterator<Item = Trial<'r>>) -> Result<(), Failure> {
     for (candidate, trial) in trials {
         let name = format!("launch {} with {}", trial.launch, candidate.candidate);
         if let Some(reason) = &trial.reason {
@@ -252,10 +252,16 @@ fn sentence(verdicts: impl Iterator<Item = Verdict>, device: &str) -> String {
     let right = verdicts.iter().filter(|verdict| verdict.is_right()).count();
     let mut text = format!("{right} of {} right on {device}", verdicts.len());
     for (verdict, what) in [
-        (Verdict::AsOriginal, "of them not as recorded, but as the original leaves it here"),
+        (
+            Verdict::AsOriginal,
+            "of them not as recorded, but as the original leaves it here",
+        ),
         (Verdict::Within, "of them within tolerance"),
         (Verdict::Mismatch, "mismatched"),
-        (Verdict::Guard, "not run, since the code is for other launches"),
+        (
+            Verdict::Guard,
+            "not run, since the code is for other launches",
+        ),
         (Verdict::CannotRun, "cannot run on this device"),
         (Verdict::NotRun, "not run"),
     ] {
