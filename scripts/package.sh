@@ -70,13 +70,12 @@ copyright() {
     printf '%s' "$file"
 }
 step "building r3-replay with LLVM inside"
-with_llvm --package r3-replay
+# With the programs for tests, wanted or not: built apart they would want other features of shared crates, and so all anew.
+with_llvm --package r3-replay --package r3-differential --package r3-codegen --bins
 
 if [ $want_tests = yes ]; then
     step "building the programs of scripts/gpu/ptx.sh and remix.sh"
     # The name of a benchmark's file is cargo's to choose.
-    with_llvm --package r3-differential --bin r3-ptx-differential
-    with_llvm --package r3-codegen --bin r3-compile-worker
     parse=$(built --package r3-emu --package r3-ptx --example kernels --bench parse \
         --message-format json | python3 -c 'import json, sys
 for message in map(json.loads, sys.stdin):
