@@ -3,7 +3,7 @@
 use r3_ptx::tree::MnemonicId;
 use r3_ptx::typed::{Body, Instruction, Operand};
 
-use super::globals::{Flow, MnemonicInfo};
+use super::mnemonics::{Flow, MnemonicInfo};
 
 /// Number of no block.
 pub(crate) const NONE: u32 = u32::MAX;

@@ -5,18 +5,19 @@ use inkwell::basic_block::BasicBlock;
 use inkwell::builder::Builder;
 use inkwell::context::Context;
 use inkwell::module::Module;
-use inkwell::values::{BasicValueEnum, FunctionValue, InstructionValue, IntValue, PhiValue};
+use inkwell::values::{BasicValueEnum, FunctionValue, IntValue};
 use r3_ptx::isa::Mnemonic;
 use r3_ptx::typed::{self, FnId, Instruction, Operand};
 
-use super::cfg::{Cfg, NONE};
-use super::globals::{Flow, Globals, MnemonicInfo};
+use super::blocks::Blocks;
+use super::cfg::Cfg;
+use super::globals::Globals;
+use super::mnemonics::{Flow, MnemonicInfo};
 use super::mode::Mode;
 use super::ops::addresses;
 use super::pending::{self, Pending};
 use super::pointers::Roots;
-use super::ssa::{self, Phis};
-use super::{asm, calls, carry, directives, params};
+use super::{asm, calls, carry, params, ssa};
 use crate::error::LiftError;
 
 /// What a handler works with: the instruction's operands as values, and a builder at its place.
@@ -62,7 +63,7 @@ pub(crate) struct Lifter<'ctx, 'm> {
     /// `set` keeps the old value where this is false; or true, if so it says.
     pub(super) select: Option<(IntValue<'ctx>, bool)>,
     /// Values that writes have replaced, to go back by.
-    replaced: Vec<(u32, Option<BasicValueEnum<'ctx>>)>,
+    pub(super) replaced: Vec<(u32, Option<BasicValueEnum<'ctx>>)>,
 }
 
 /// Whether a handler took an instruction: `false` sends it to inline assembly. A handler that returns `false` has built
@@ -72,34 +73,6 @@ pub(crate) type Handled = Result<bool, LiftError>;
 /// A handler of one family of instructions.
 pub(crate) type Handler =
     for<'ctx, 'm> fn(&mut Lifter<'ctx, 'm>, &Mnemonic, &'m [Operand]) -> Handled;
-
-/// Blocks of LLVM for the blocks of the body.
-struct Blocks<'ctx> {
-    cfg: Cfg,
-    blocks: Vec<Option<BasicBlock<'ctx>>>,
-    phis: Vec<(u32, PhiValue<'ctx>)>,
-    /// First of each block's phis in `phis`; one more at the end.
-    first_phi: Vec<u32>,
-    /// Blocks that begin with `.pragma "nounroll"`.
-    nounroll: Vec<bool>,
-    carry_crosses: bool,
-}
-
-impl<'ctx> Blocks<'ctx> {
-    fn phis(&self, block: u32) -> &[(u32, PhiValue<'ctx>)] {
-        let first = self.first_phi.get(block as usize).copied();
-        let end = self.first_phi.get(block as usize + 1).copied();
-        match (first, end) {
-            (Some(first), Some(end)) => self.phis.get(first as usize..end as usize),
-            _ => None,
-        }
-        .unwrap_or_default()
-    }
-
-    fn block(&self, block: u32) -> Option<BasicBlock<'ctx>> {
-        self.blocks.get(block as usize).copied().flatten()
-    }
-}
 
 /// A function of a module.
 #[derive(Clone, Copy)]
@@ -168,60 +141,15 @@ pub(crate) fn lift<'ctx>(
         let attribute = context.create_string_attribute(name, value);
         function.add_attribute(AttributeLoc::Function, attribute);
     }
-    let frame = lifter.blocks(entry, cfg, &phis)?;
-    lifter.begin(entry, &frame)?;
-    lifter.walk(&frame)
+    let blocks = lifter.blocks(entry, cfg, &phis)?;
+    lifter.begin(entry, &blocks)?;
+    lifter.walk(&blocks)
 }
 
 impl<'ctx, 'm> Lifter<'ctx, 'm> {
-    /// Makes LLVM's blocks, in the order of the text, and all phis.
-    fn blocks(
-        &mut self,
-        entry: BasicBlock<'ctx>,
-        cfg: Cfg,
-        phis: &Phis,
-    ) -> Result<Blocks<'ctx>, LiftError> {
-        let mut frame = Blocks {
-            blocks: vec![None; cfg.len()],
-            phis: Vec::new(),
-            first_phi: Vec::with_capacity(cfg.len() + 1),
-            nounroll: vec![false; cfg.len()],
-            carry_crosses: phis.carry_crosses,
-            cfg,
-        };
-        for (block, made) in frame.blocks.iter_mut().enumerate() {
-            let block = block as u32;
-            frame.first_phi.push(frame.phis.len() as u32);
-            if !frame.cfg.reachable(block) {
-                continue;
-            }
-            let llvm = self.context.append_basic_block(self.function, "");
-            *made = Some(llvm);
-            self.builder.position_at_end(llvm);
-            for &slot in phis.of(block) {
-                let ty = self.slot_type(slot);
-                let phi = self.build(|b| b.build_phi(ty, ""))?;
-                frame.phis.push((slot, phi));
-            }
-        }
-        frame.first_phi.push(frame.phis.len() as u32);
-        if self.globals.options.keep_nounroll {
-            for (at, text) in &self.body.pragmas {
-                if let Some(block) = frame.cfg.block_of(*at)
-                    && text.contains("nounroll")
-                    && let Some(mark) = frame.nounroll.get_mut(block as usize)
-                {
-                    *mark = true;
-                }
-            }
-        }
-        self.builder.position_at_end(entry);
-        Ok(frame)
-    }
-
     /// The entry block: parameters, variables, and the way into block 0.
-    fn begin(&mut self, entry: BasicBlock<'ctx>, frame: &Blocks<'ctx>) -> Result<(), LiftError> {
-        let Some(first) = frame.block(0) else {
+    fn begin(&mut self, entry: BasicBlock<'ctx>, blocks: &Blocks<'ctx>) -> Result<(), LiftError> {
+        let Some(first) = blocks.block(0) else {
             return Err(self.inexpressible("a body without a beginning".into()));
         };
         self.builder.position_at_end(entry);
@@ -229,20 +157,20 @@ impl<'ctx, 'm> Lifter<'ctx, 'm> {
         self.entry_builder.position_before(&end);
         self.builder.position_before(&end);
         params::enter(self)?;
-        self.join(&[(entry, 0)], frame)
+        self.join(&[(entry, 0)], blocks)
     }
 
     /// Lifts the blocks in the order of the dominator tree: what dominates comes first.
-    fn walk(&mut self, frame: &Blocks<'ctx>) -> Result<(), LiftError> {
+    fn walk(&mut self, blocks: &Blocks<'ctx>) -> Result<(), LiftError> {
         // Block, children visited, length of `replaced` before it.
         let mut stack: Vec<(u32, usize, usize)> = vec![(0, 0, self.replaced.len())];
-        self.block(0, frame)?;
+        self.block(0, blocks)?;
         while let Some((block, next, mark)) = stack.last_mut() {
-            match frame.cfg.children(*block).get(*next).copied() {
+            match blocks.cfg.children(*block).get(*next).copied() {
                 Some(child) => {
                     *next += 1;
                     stack.push((child, 0, self.replaced.len()));
-                    self.block(child, frame)?;
+                    self.block(child, blocks)?;
                 }
                 None => {
                     let mark = *mark;
@@ -272,13 +200,14 @@ impl<'ctx, 'm> Lifter<'ctx, 'm> {
     }
 
     /// One block.
-    fn block(&mut self, block: u32, frame: &Blocks<'ctx>) -> Result<(), LiftError> {
-        let (Some(llvm), Some(&range)) = (frame.block(block), frame.cfg.blocks.get(block as usize))
+    fn block(&mut self, block: u32, blocks: &Blocks<'ctx>) -> Result<(), LiftError> {
+        let (Some(llvm), Some(&range)) =
+            (blocks.block(block), blocks.cfg.blocks.get(block as usize))
         else {
             return Ok(());
         };
         self.builder.position_at_end(llvm);
-        for (slot, phi) in frame.phis(block) {
+        for (slot, phi) in blocks.phis(block) {
             self.write_slot(*slot, phi.as_basic_value());
         }
         let body = self.body;
@@ -292,9 +221,9 @@ impl<'ctx, 'm> Lifter<'ctx, 'm> {
             let info = self.info(instruction);
             let taken = match instruction.guard {
                 _ if !matches!(info.flow, Flow::Next | Flow::Call) => {
-                    return self.terminator(block, info.flow, frame);
+                    return self.terminator(block, info.flow, blocks);
                 }
-                None => self.step(rest, frame.carry_crosses)?,
+                None => self.step(rest, blocks.carry_crosses)?,
                 Some(guard) if info.harmless => {
                     self.select = Some((self.guard(guard)?, guard.1));
                     let stepped = self.plain(instruction);
@@ -310,7 +239,7 @@ impl<'ctx, 'm> Lifter<'ctx, 'm> {
                 _ => rest.get(taken..).unwrap_or_default(),
             };
         }
-        self.fall(block, frame)
+        self.fall(block, blocks)
     }
 
     pub(super) fn info(&self, instruction: &Instruction) -> MnemonicInfo {
@@ -339,7 +268,7 @@ impl<'ctx, 'm> Lifter<'ctx, 'm> {
     }
 
     /// One instruction, of which the guard is taken care of.
-    fn plain(&mut self, instruction: &'m Instruction) -> Result<(), LiftError> {
+    pub(super) fn plain(&mut self, instruction: &'m Instruction) -> Result<(), LiftError> {
         self.instruction = instruction;
         let body = self.body;
         let operands = body.operands(instruction);
@@ -381,230 +310,5 @@ impl<'ctx, 'm> Lifter<'ctx, 'm> {
             *count += 1;
         }
         asm::instruction(self, mnemonic, operands)
-    }
-
-    /// The register of a guard, whether it is negated or not.
-    fn guard(&mut self, guard: (typed::RegId, bool)) -> Result<IntValue<'ctx>, LiftError> {
-        self.predicate(&Operand::Register(guard.0))
-    }
-
-    /// Goes one way where a guard holds, the other way where it does not.
-    fn fork(
-        &mut self,
-        guard: (typed::RegId, bool),
-        holds: BasicBlock<'ctx>,
-        fails: BasicBlock<'ctx>,
-    ) -> Result<InstructionValue<'ctx>, LiftError> {
-        let condition = self.guard(guard)?;
-        let (then, otherwise) = match guard.1 {
-            true => (fails, holds),
-            false => (holds, fails),
-        };
-        self.build(|b| b.build_conditional_branch(condition, then, otherwise))
-    }
-
-    /// Instructions under the same guard, in a block of their own. Returns how many.
-    fn guarded(
-        &mut self,
-        guard: (typed::RegId, bool),
-        rest: &'m [Instruction],
-    ) -> Result<usize, LiftError> {
-        let Some(before) = self.builder.get_insert_block() else {
-            return Err(self.inexpressible("no place to build at".into()));
-        };
-        let inside = self.context.insert_basic_block_after(before, "");
-        let after = self.context.insert_basic_block_after(inside, "");
-        self.fork(guard, inside, after)?;
-        self.builder.position_at_end(inside);
-        let mark = self.replaced.len();
-        let mut taken = 0;
-        for instruction in rest {
-            let info = self.info(instruction);
-            let control = !matches!(info.flow, Flow::Next | Flow::Call);
-            if instruction.guard != Some(guard) || control {
-                break;
-            }
-            let before = self.replaced.len();
-            self.plain(instruction)?;
-            taken += 1;
-            let changed = self.replaced.get(before..).unwrap_or_default();
-            if changed.iter().any(|(slot, _)| *slot == guard.0.0) {
-                break;
-            }
-        }
-        let Some(end) = self.builder.get_insert_block() else {
-            return Err(self.inexpressible("no place to build at".into()));
-        };
-        self.build(|b| b.build_unconditional_branch(after))?;
-        self.builder.position_at_end(after);
-        // The first replaced value of each register is what it held before.
-        let mut written = self.replaced.get(mark..).unwrap_or_default().to_vec();
-        written.sort_by_key(|(slot, _)| *slot);
-        written.dedup_by_key(|(slot, _)| *slot);
-        for (slot, old) in written {
-            let new = self.slot(slot)?;
-            let old = match old {
-                Some(old) => old,
-                None => self.unwritten(slot)?,
-            };
-            let phi = self.build(|b| b.build_phi(new.get_type(), ""))?;
-            phi.add_incoming(&[(&new, end), (&old, before)]);
-            self.write_slot(slot, phi.as_basic_value());
-        }
-        Ok(taken)
-    }
-
-    fn unwritten(&mut self, slot: u32) -> Result<BasicValueEnum<'ctx>, LiftError> {
-        let value = match self.values.get_mut(slot as usize) {
-            Some(place) => place.take(),
-            None => None,
-        };
-        let unwritten = self.slot(slot);
-        if let Some(place) = self.values.get_mut(slot as usize) {
-            *place = value;
-        }
-        unwritten
-    }
-
-    /// The end of a block that does not jump.
-    fn fall(&mut self, block: u32, frame: &Blocks<'ctx>) -> Result<(), LiftError> {
-        let Some(from) = self.builder.get_insert_block() else {
-            return Ok(());
-        };
-        match frame.cfg.successors(block) {
-            [next] => {
-                let Some(to) = frame.block(*next) else {
-                    return Err(self.inexpressible("a way into nowhere".into()));
-                };
-                let end = self.build(|b| b.build_unconditional_branch(to))?;
-                self.latch(block, &[*next], end, frame)?;
-                self.join(&[(from, *next)], frame)
-            }
-            _ => params::leave(self),
-        }
-    }
-
-    /// The last instruction of a block.
-    fn terminator(
-        &mut self,
-        block: u32,
-        flow: Flow,
-        frame: &Blocks<'ctx>,
-    ) -> Result<(), LiftError> {
-        self.globals.natively += 1;
-        let Some(from) = self.builder.get_insert_block() else {
-            return Err(self.inexpressible("no place to build at".into()));
-        };
-        let successors = frame.cfg.successors(block);
-        let guard = self.instruction.guard;
-        if flow == Flow::Branch {
-            let target = successors.first().copied().unwrap_or(NONE);
-            let next = successors.get(1).copied();
-            let (Some(to), else_) = (frame.block(target), next.and_then(|n| frame.block(n))) else {
-                return Err(self.inexpressible("a way into nowhere".into()));
-            };
-            return match (guard, else_, next) {
-                (Some(guard), Some(else_), Some(next)) if next != target => {
-                    let end = self.fork(guard, to, else_)?;
-                    self.latch(block, successors, end, frame)?;
-                    self.join(&[(from, target), (from, next)], frame)
-                }
-                _ => {
-                    let end = self.build(|b| b.build_unconditional_branch(to))?;
-                    self.latch(block, successors, end, frame)?;
-                    self.join(&[(from, target)], frame)
-                }
-            };
-        }
-        // The others: the guard leads to a block of their own.
-        let mut edges: Vec<(BasicBlock<'ctx>, u32)> = Vec::new();
-        let mut at = from;
-        if let Some(guard) = guard {
-            let next = successors.last().copied().unwrap_or(NONE);
-            let Some(to) = frame.block(next) else {
-                return Err(self.inexpressible("a way into nowhere".into()));
-            };
-            at = self.context.insert_basic_block_after(from, "");
-            self.fork(guard, at, to)?;
-            edges.push((from, next));
-            self.builder.position_at_end(at);
-        }
-        match flow {
-            Flow::Table => self.table(block, at, &mut edges, frame)?,
-            Flow::Return => params::leave(self)?,
-            Flow::Exit if self.source.entry => {
-                self.build(|b| b.build_return(None))?;
-            }
-            Flow::Exit | Flow::Trap | Flow::Next | Flow::Call | Flow::Branch => {
-                asm::stop(self, if flow == Flow::Trap { "trap;" } else { "exit;" })?;
-                self.build(|b| b.build_unreachable())?;
-            }
-        }
-        self.join(&edges, frame)
-    }
-
-    /// `brx.idx`. An index out of range is undefined in PTX, too.
-    fn table(
-        &mut self,
-        block: u32,
-        at: BasicBlock<'ctx>,
-        edges: &mut Vec<(BasicBlock<'ctx>, u32)>,
-        frame: &Blocks<'ctx>,
-    ) -> Result<(), LiftError> {
-        let body = self.body;
-        let operands = body.operands(self.instruction);
-        let Some(index) = operands.first() else {
-            return Err(self.inexpressible("a table without an index".into()));
-        };
-        let index = self.integer(index, 32)?;
-        let successors = frame.cfg.successors(block);
-        let count = super::cfg::targets(body, self.instruction).len();
-        let mut cases = Vec::with_capacity(count);
-        for (i, &target) in successors.iter().take(count).enumerate() {
-            let Some(to) = frame.block(target) else {
-                return Err(self.inexpressible("a way into nowhere".into()));
-            };
-            cases.push((self.globals.types.i32.const_int(i as u64, false), to));
-            edges.push((at, target));
-        }
-        let nowhere = self.context.insert_basic_block_after(at, "");
-        let end = self.build(|b| b.build_switch(index, nowhere, &cases))?;
-        self.latch(block, successors, end, frame)?;
-        self.builder.position_at_end(nowhere);
-        self.build(|b| b.build_unreachable())?;
-        self.builder.position_at_end(at);
-        Ok(())
-    }
-
-    /// Tells the phis of successors what registers hold at the end of this block.
-    fn join(
-        &mut self,
-        edges: &[(BasicBlock<'ctx>, u32)],
-        frame: &Blocks<'ctx>,
-    ) -> Result<(), LiftError> {
-        for &(from, to) in edges {
-            for (slot, phi) in frame.phis(to) {
-                let value = self.slot(*slot)?;
-                phi.add_incoming(&[(&value, from)]);
-            }
-        }
-        Ok(())
-    }
-
-    /// Marks the end of a loop that must not be unrolled.
-    fn latch(
-        &mut self,
-        block: u32,
-        successors: &[u32],
-        end: InstructionValue<'ctx>,
-        frame: &Blocks<'ctx>,
-    ) -> Result<(), LiftError> {
-        for &header in successors {
-            let marked = frame.nounroll.get(header as usize).copied();
-            if marked == Some(true) && frame.cfg.dominates(header, block) {
-                return directives::nounroll(self, end, header);
-            }
-        }
-        Ok(())
     }
 }

@@ -9,14 +9,11 @@ use inkwell::module::Module;
 use inkwell::types::{BasicType, BasicTypeEnum, FloatType, IntType};
 use inkwell::values::{FunctionValue, PointerValue};
 use inkwell::{AddressSpace, types::PointerType};
-use r3_ptx::isa::{
-    Effects, FormId, Forms, Mnemonic, Opcode, ScalarType, Scope, Space, SpecialRegister, Word,
-};
+use r3_ptx::isa::{Effects, FormId, Forms, ScalarType, Space, SpecialRegister};
 use r3_ptx::typed::{self, FnId};
 
-use super::Options;
-use super::function::Handler;
-use super::ops;
+use super::mnemonics::{MnemonicInfo, Target};
+use super::{Options, special};
 
 /// Caches and declarations of a module.
 pub(crate) struct Globals<'ctx> {
@@ -93,154 +90,6 @@ pub(crate) struct Attributes {
     pub noinline: Attribute,
     /// `noreturn`
     pub noreturn: Attribute,
-}
-
-/// Where control goes after an instruction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Flow {
-    /// To the next.
-    Next,
-    /// `bra`
-    Branch,
-    /// `brx.idx`
-    Table,
-    /// `ret`
-    Return,
-    /// `exit`
-    Exit,
-    /// `trap`
-    Trap,
-    /// `call`
-    Call,
-}
-
-/// What a mnemonic is, found once a module.
-#[derive(Clone, Copy)]
-pub(crate) struct MnemonicInfo {
-    /// The handler of its family.
-    pub handler: Option<Handler>,
-    /// Where control goes.
-    pub flow: Flow,
-    /// It can be executed without its guard, and its result thrown away: cheap, and without effects.
-    pub harmless: bool,
-    /// It hands a carry on or takes one.
-    pub carry: bool,
-}
-
-/// Instructions so cheap that a selection of the result costs less than a branch around them.
-const CHEAP: &[Opcode] = &[
-    Opcode::Abs,
-    Opcode::Add,
-    Opcode::And,
-    Opcode::Bfe,
-    Opcode::Bfi,
-    Opcode::Bfind,
-    Opcode::Bmsk,
-    Opcode::Brev,
-    Opcode::Clz,
-    Opcode::Cnot,
-    Opcode::Copysign,
-    Opcode::Cvt,
-    Opcode::Cvta,
-    Opcode::Dp2a,
-    Opcode::Dp4a,
-    Opcode::Fma,
-    Opcode::Lop3,
-    Opcode::Mad,
-    Opcode::Mad24,
-    Opcode::Max,
-    Opcode::Min,
-    Opcode::Mov,
-    Opcode::Mul,
-    Opcode::Mul24,
-    Opcode::Neg,
-    Opcode::Not,
-    Opcode::Or,
-    Opcode::Popc,
-    Opcode::Prmt,
-    Opcode::Sad,
-    Opcode::Selp,
-    Opcode::Set,
-    Opcode::Setp,
-    Opcode::Shf,
-    Opcode::Shl,
-    Opcode::Shr,
-    Opcode::Slct,
-    Opcode::Sub,
-    Opcode::Szext,
-    Opcode::Testp,
-    Opcode::Xor,
-];
-
-/// The target of a module: what LLVM's code generator has instructions for.
-#[derive(Clone, Copy)]
-struct Target {
-    number: u16,
-    suffixed: bool,
-    version: (u16, u16),
-}
-
-impl Target {
-    fn of(module: &typed::Module) -> Self {
-        let text = module.target.first().map_or("", String::as_str);
-        let text = text.strip_prefix("sm_").unwrap_or_default();
-        let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
-        Self {
-            number: digits.parse().unwrap_or(0),
-            suffixed: digits.len() < text.len(),
-            version: module.version,
-        }
-    }
-
-    /// Whether the target has an instruction: for one that it lacks LLVM's code generator would give up, in assembly it is the
-    /// assembler that says so.
-    fn has(self, mnemonic: &Mnemonic) -> bool {
-        let form = mnemonic.form().and_then(|id| Forms::table().get(id));
-        let sm = form.and_then(|form| form.sm);
-        let version = form.and_then(|form| form.ptx).unwrap_or_default();
-        let enough =
-            sm.is_none_or(|sm| self.number >= sm.number && (sm.suffix.is_none() || self.suffixed));
-        let clusters = self.number >= 90 || mnemonic.scope() != Some(Scope::Cluster);
-        let later = LATER_IN_LLVM
-            .iter()
-            .all(|&(opcode, word, number, version)| {
-                opcode != mnemonic.opcode()
-                    || word.is_some_and(|word| !mnemonic.has(word))
-                    || (self.number >= number && self.version >= version)
-            });
-        let version = (u16::from(version.0), u16::from(version.1));
-        enough && clusters && later && self.version >= version
-    }
-}
-
-/// Instructions that LLVM's code generator has for later targets and versions only than PTX does.
-const LATER_IN_LLVM: &[(Opcode, Option<Word>, u16, (u16, u16))] = &[
-    (Opcode::Prefetch, None, 90, (8, 0)),
-    (Opcode::Prefetchu, None, 90, (8, 0)),
-    (Opcode::Barrier, Some(Word::Relaxed), 90, (8, 0)),
-];
-
-impl MnemonicInfo {
-    fn of(mnemonic: &Mnemonic, target: Target) -> Self {
-        let opcode = mnemonic.opcode();
-        let effects = mnemonic.effects();
-        let carry = effects.carry_in || effects.carry_out;
-        let flow = match opcode {
-            Opcode::Bra => Flow::Branch,
-            Opcode::Brx => Flow::Table,
-            Opcode::Ret => Flow::Return,
-            Opcode::Exit => Flow::Exit,
-            Opcode::Trap => Flow::Trap,
-            Opcode::Call => Flow::Call,
-            _ => Flow::Next,
-        };
-        Self {
-            handler: ops::handler(opcode).filter(|_| target.has(mnemonic)),
-            flow,
-            harmless: CHEAP.contains(&opcode) && !carry,
-            carry,
-        }
-    }
 }
 
 /// Effects of a form.
@@ -405,7 +254,7 @@ impl<'ctx> Globals<'ctx> {
         if let Some(&found) = self.special.get(&register) {
             return Some(found);
         }
-        let name = SPECIAL
+        let name = special::INTRINSICS
             .iter()
             .find(|(known, _)| *known == register)
             .map(|(_, name)| *name)?;
@@ -423,97 +272,3 @@ impl<'ctx> Globals<'ctx> {
             .collect()
     }
 }
-
-/// Special registers that never change while a thread runs, and the intrinsics that read them: LLVM may merge and move
-/// such reads.
-const SPECIAL: &[(SpecialRegister, &str)] = &[
-    (SpecialRegister::TidX, "llvm.nvvm.read.ptx.sreg.tid.x"),
-    (SpecialRegister::TidY, "llvm.nvvm.read.ptx.sreg.tid.y"),
-    (SpecialRegister::TidZ, "llvm.nvvm.read.ptx.sreg.tid.z"),
-    (SpecialRegister::NtidX, "llvm.nvvm.read.ptx.sreg.ntid.x"),
-    (SpecialRegister::NtidY, "llvm.nvvm.read.ptx.sreg.ntid.y"),
-    (SpecialRegister::NtidZ, "llvm.nvvm.read.ptx.sreg.ntid.z"),
-    (SpecialRegister::CtaidX, "llvm.nvvm.read.ptx.sreg.ctaid.x"),
-    (SpecialRegister::CtaidY, "llvm.nvvm.read.ptx.sreg.ctaid.y"),
-    (SpecialRegister::CtaidZ, "llvm.nvvm.read.ptx.sreg.ctaid.z"),
-    (SpecialRegister::NctaidX, "llvm.nvvm.read.ptx.sreg.nctaid.x"),
-    (SpecialRegister::NctaidY, "llvm.nvvm.read.ptx.sreg.nctaid.y"),
-    (SpecialRegister::NctaidZ, "llvm.nvvm.read.ptx.sreg.nctaid.z"),
-    (SpecialRegister::LaneId, "llvm.nvvm.read.ptx.sreg.laneid"),
-    (
-        SpecialRegister::LanemaskEq,
-        "llvm.nvvm.read.ptx.sreg.lanemask.eq",
-    ),
-    (
-        SpecialRegister::LanemaskLe,
-        "llvm.nvvm.read.ptx.sreg.lanemask.le",
-    ),
-    (
-        SpecialRegister::LanemaskLt,
-        "llvm.nvvm.read.ptx.sreg.lanemask.lt",
-    ),
-    (
-        SpecialRegister::LanemaskGe,
-        "llvm.nvvm.read.ptx.sreg.lanemask.ge",
-    ),
-    (
-        SpecialRegister::LanemaskGt,
-        "llvm.nvvm.read.ptx.sreg.lanemask.gt",
-    ),
-    (
-        SpecialRegister::ClusteridX,
-        "llvm.nvvm.read.ptx.sreg.clusterid.x",
-    ),
-    (
-        SpecialRegister::ClusteridY,
-        "llvm.nvvm.read.ptx.sreg.clusterid.y",
-    ),
-    (
-        SpecialRegister::ClusteridZ,
-        "llvm.nvvm.read.ptx.sreg.clusterid.z",
-    ),
-    (
-        SpecialRegister::NclusteridX,
-        "llvm.nvvm.read.ptx.sreg.nclusterid.x",
-    ),
-    (
-        SpecialRegister::NclusteridY,
-        "llvm.nvvm.read.ptx.sreg.nclusterid.y",
-    ),
-    (
-        SpecialRegister::NclusteridZ,
-        "llvm.nvvm.read.ptx.sreg.nclusterid.z",
-    ),
-    (
-        SpecialRegister::ClusterCtaidX,
-        "llvm.nvvm.read.ptx.sreg.cluster.ctaid.x",
-    ),
-    (
-        SpecialRegister::ClusterCtaidY,
-        "llvm.nvvm.read.ptx.sreg.cluster.ctaid.y",
-    ),
-    (
-        SpecialRegister::ClusterCtaidZ,
-        "llvm.nvvm.read.ptx.sreg.cluster.ctaid.z",
-    ),
-    (
-        SpecialRegister::ClusterNctaidX,
-        "llvm.nvvm.read.ptx.sreg.cluster.nctaid.x",
-    ),
-    (
-        SpecialRegister::ClusterNctaidY,
-        "llvm.nvvm.read.ptx.sreg.cluster.nctaid.y",
-    ),
-    (
-        SpecialRegister::ClusterNctaidZ,
-        "llvm.nvvm.read.ptx.sreg.cluster.nctaid.z",
-    ),
-    (
-        SpecialRegister::ClusterCtarank,
-        "llvm.nvvm.read.ptx.sreg.cluster.ctarank",
-    ),
-    (
-        SpecialRegister::ClusterNctarank,
-        "llvm.nvvm.read.ptx.sreg.cluster.nctarank",
-    ),
-];

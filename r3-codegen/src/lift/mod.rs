@@ -14,12 +14,16 @@
 //!   itself: see `fence_contraction` in [`passes`](crate::passes).
 
 mod asm;
+mod blocks;
 mod calls;
 mod carry;
 mod cfg;
+mod control;
 mod directives;
 mod function;
 mod globals;
+mod guard;
+mod mnemonics;
 mod mode;
 mod module;
 mod operand;
@@ -27,6 +31,7 @@ mod ops;
 mod params;
 mod pending;
 mod pointers;
+mod special;
 mod ssa;
 pub(crate) mod variables;
 

@@ -13,7 +13,7 @@ use r3_ptx::typed::{Body, Instruction, Module, Operand, RegId};
 use super::asm::{Assembly, Weight};
 use super::cfg::Cfg;
 use super::function::Lifter;
-use super::globals::MnemonicInfo;
+use super::mnemonics::MnemonicInfo;
 use super::ssa::{self, Phis};
 use crate::error::LiftError;
 

@@ -7,7 +7,7 @@ use r3_ptx::isa::{Access, Forms, OperandSpec, Word};
 use r3_ptx::typed::{Body, Instruction, Module, Operand};
 
 use super::cfg::{Cfg, Lists, NONE};
-use super::globals::{Flow, MnemonicInfo};
+use super::mnemonics::{Flow, MnemonicInfo};
 
 /// The phis of each block, as registers.
 #[derive(Debug, Default)]
