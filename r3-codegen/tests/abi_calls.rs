@@ -445,3 +445,40 @@ fn a_function_has_two_names() {
 }";
     same_bytes(ptx, &Launch::new("k", 1, filled(1)));
 }
+
+/// Prototypes have bits where functions have numbers.
+#[test]
+fn a_prototype_says_bits_where_the_function_says_float() {
+    let ptx = "
+.func (.param .f32 r) half_of(.param .f32 a, .param .s64 b)
+{
+    .reg .f32 %f<4>; .reg .b64 %d<2>;
+    ld.param.f32 %f1, [a];
+    ld.param.s64 %d1, [b];
+    cvt.rn.f32.s64 %f2, %d1;
+    fma.rn.f32 %f3, %f1, 0f3F000000, %f2;
+    st.param.f32 [r], %f3;
+    ret;
+}
+.visible .entry k(.param .u64 p)
+{
+    .reg .b32 %r<4>; .reg .b64 %d<4>; .reg .f32 %f<3>;
+    ld.param.u64 %d1, [p];
+    mov.u32 %r1, %tid.x;
+    cvt.rn.f32.u32 %f1, %r1;
+    mov.u64 %d2, half_of;
+    mul.wide.u32 %d3, %r1, 4;
+    add.s64 %d1, %d1, %d3;
+    {
+    .param .b32 x; .param .b64 y; .param .b32 back;
+    st.param.f32 [x], %f1;
+    st.param.b64 [y], -3;
+    proto: .callprototype (.param .b32 _) _ (.param .b32 _, .param .b64 _);
+    call (back), %d2, (x, y), proto;
+    ld.param.f32 %f2, [back];
+    }
+    st.global.f32 [%d1], %f2;
+    ret;
+}";
+    same_bytes(ptx, &Launch::new("k", 8, filled(8)));
+}

@@ -60,12 +60,24 @@ struct Use {
     address: bool,
 }
 
+/// The type of the same width without a meaning.
+fn bits(ty: ScalarType) -> ScalarType {
+    match (ty, ty.bytes()) {
+        (ScalarType::Pred, _) => ty,
+        (_, 1) => ScalarType::B8,
+        (_, 2) => ScalarType::B16,
+        (_, 4) => ScalarType::B32,
+        (_, 8) => ScalarType::B64,
+        _ => ty,
+    }
+}
+
 /// A parameter of a kernel.
 fn of_kernel(variable: &Variable, used: Use, root: Option<u32>) -> Passing {
     let scalar = matches!(variable.size, 1 | 2 | 4 | 8)
         && variable.align == variable.size
         && !variable.unsized_array;
-    let bits = match variable.size {
+    let ty = match variable.size {
         size if size == variable.ty.bytes() => variable.ty,
         1 => ScalarType::B8,
         2 => ScalarType::B16,
@@ -77,7 +89,7 @@ fn of_kernel(variable: &Variable, used: Use, root: Option<u32>) -> Passing {
         (true, Some(space)) if variable.size == 8 => {
             Passing::Pointer(u16::try_from(space).unwrap_or_default())
         }
-        (true, _) => Passing::Scalar(bits),
+        (true, _) => Passing::Scalar(ty),
     }
 }
 
@@ -90,7 +102,8 @@ pub(crate) fn of_function(variable: &Variable) -> Passing {
         && variable.align == natural
         && !variable.unsized_array;
     if plain || register {
-        return Passing::Scalar(variable.ty);
+        // Always as bits: a prototype may say `.b32` where the function says `.f32`.
+        return Passing::Scalar(bits(variable.ty));
     }
     let widest = variable.align.clamp(1, 8);
     let bytes = match variable.size {
