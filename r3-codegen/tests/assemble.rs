@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use r3_codegen::assemble::{self, arch_for};
+use r3_codegen::assemble::{self, arch_for, nvjitlink};
 use r3_codegen::recipe::{Assembler, AssemblerKind, Cubin, Failure, FailureKind, Resources, Stage};
 
 /// 256 bytes of shared memory, a barrier.
@@ -233,6 +233,68 @@ fn machine_code_is_shown_and_counted() {
         let words: u32 = mix.iter().map(|(_, n)| n).sum();
         assert_eq!(u64::from(words) * 16, cubin.kernels[0].code_bytes);
     });
+}
+
+#[test]
+fn an_assembler_that_is_too_old_is_passed_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let old = |name: &str, says: &str| {
+        let bin = folder.path().join(name);
+        std::fs::create_dir(&bin).unwrap();
+        let program = bin.join("ptxas");
+        std::fs::write(
+            &program,
+            format!("#!/bin/sh\necho \"{says}\" >&2\nexit 255\n"),
+        )
+        .unwrap();
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(&program, mode).unwrap();
+        bin
+    };
+    let path = [
+        old(
+            "a",
+            "ptxas fatal   : Value 'sm_80' is not defined for option 'gpu-name'",
+        ),
+        old(
+            "b",
+            "ptxas k.ptx, line 1; fatal   : Unsupported .version 8.0; current version is '7.8'",
+        ),
+        old("c", "ptxas k.ptx, line 2; error   : from the third"),
+    ];
+    // SAFETY: the runner gives each test a process, and no other thread runs in it.
+    unsafe {
+        std::env::remove_var("R3_PTXAS");
+        std::env::set_var("PATH", std::env::join_paths(&path).unwrap());
+    }
+    for kind in [AssemblerKind::Ptxas, AssemblerKind::Any] {
+        let failure = assemble::assemble(SHARED, "sm_80", &by(kind, &[])).unwrap_err();
+        assert_eq!(failure.kind, FailureKind::Refused);
+        assert!(failure.message.contains("from the third"), "{failure:?}");
+    }
+}
+
+#[test]
+fn lto_ir_becomes_ptx() {
+    // A kernel and a device function, by nvcc 13.0 with `-arch=sm_90 -dlto -ltoir`.
+    let lto = include_bytes!("fixtures/doubled.ltoir");
+    let to_ptx = |lto: &[u8]| nvjitlink::lto_to_ptx(lto, "doubled.ltoir", "sm_90", &[]);
+    let ptx = match to_ptx(lto) {
+        Err(failure) if failure.kind == FailureKind::MissingTool => {
+            eprintln!("skipped: {}", failure.message);
+            return;
+        }
+        ptx => ptx.unwrap(),
+    };
+    assert!(ptx.contains(".target sm_90"), "{ptx}");
+    assert!(ptx.contains(".entry doubled("), "{ptx}");
+    assert!(ptx.trim_end().ends_with('}'), "{ptx}");
+    // What is no LTO-IR, or only the beginning of it.
+    for wrong in [&b"no LTO-IR"[..], lto.get(..lto.len() / 2).unwrap()] {
+        let failure = to_ptx(wrong).unwrap_err();
+        assert_eq!(failure.stage, Stage::Source);
+        assert_eq!(failure.kind, FailureKind::Refused);
+    }
 }
 
 /// The failure with which a tool is missed when its variable names a path.

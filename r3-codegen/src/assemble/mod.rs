@@ -33,31 +33,31 @@ mod resources;
 mod sass;
 pub use sass::{count_instructions, disassemble};
 
-use nvjitlink::{Linked, Refusal};
-
-use crate::recipe::{Assembler, AssemblerKind, Cubin, Failure, FailureKind, Stage};
+use crate::recipe::{Assembler, AssemblerKind, Cubin, Failure, FailureKind};
 
 /// PTX to a cubin. `target` is the architecture that its `.target` names; the assembler's own wins.
 ///
-/// A target that the assembler does not know any more (`sm_52` since CUDA 13) is raised to the next that it knows, unless
-/// the architecture is asked for.
+/// An assembler that is too old for the PTX or its target is passed over when there is another one. A target that none
+/// knows any more (`sm_52` since CUDA 13) is raised to the next that one knows, unless the architecture is asked for.
 pub fn assemble(ptx: &str, target: &str, assembler: &Assembler) -> Result<Cubin, Failure> {
     let options = options::joined(&assembler.options)?;
-    let linked = match &assembler.arch {
-        Some(arch) => by_kind(assembler.kind, ptx, &arch::checked(arch)?, &options)
-            .map_err(Refusal::failure)?,
-        None => {
-            let mut arch = arch::checked(target)?;
-            loop {
-                match by_kind(assembler.kind, ptx, &arch, &options) {
-                    Ok(linked) => break linked,
-                    Err(Refusal::Architecture(failure)) => match arch::above(&arch) {
-                        Some(next) => arch = next,
-                        None => return Err(failure),
-                    },
-                    Err(Refusal::Other(failure)) => return Err(failure),
-                }
-            }
+    let asked = assembler.arch.as_deref();
+    let mut arch = arch::checked(asked.unwrap_or(target))?;
+    let mut first = None;
+    let linked = loop {
+        let refusal = match by_kind(assembler.kind, ptx, &arch, &options) {
+            Ok(linked) => break linked,
+            Err(refusal) => refusal,
+        };
+        let above = match &refusal {
+            Refusal::Architecture(_) if asked.is_none() => arch::above(&arch),
+            _ => None,
+        };
+        // What is wrong with the target itself says more than what is wrong with one above.
+        let failure = first.get_or_insert(refusal.failure());
+        match above {
+            Some(above) => arch = above,
+            None => return Err(failure.clone()),
         }
     };
     Ok(Cubin {
@@ -76,19 +76,65 @@ fn by_kind(
     match kind {
         AssemblerKind::NvJitLink => nvjitlink::assemble(ptx, arch, options),
         AssemblerKind::Ptxas => ptxas::assemble(ptx, arch, options),
-        AssemblerKind::Any => {
-            let Err(program) = ptxas::present() else {
-                return ptxas::assemble(ptx, arch, options);
-            };
-            let Err(library) = nvjitlink::present() else {
-                return nvjitlink::assemble(ptx, arch, options);
-            };
-            Err(Refusal::Other(Failure {
-                stage: Stage::Assemble,
-                kind: FailureKind::MissingTool,
-                message: format!("{}; {}", program.message, library.message),
-                log: String::new(),
-            }))
+        AssemblerKind::Any => match ptxas::present() {
+            Ok(_) => match ptxas::assemble(ptx, arch, options) {
+                Err(refusal) if refusal.is_of_age() && nvjitlink::present().is_ok() => {
+                    nvjitlink::assemble(ptx, arch, options).map_err(|_| refusal)
+                }
+                outcome => outcome,
+            },
+            Err(program) => match nvjitlink::present() {
+                Ok(()) => nvjitlink::assemble(ptx, arch, options),
+                Err(library) => Err(Refusal::Other(Failure {
+                    message: format!("{}; {}", program.message, library.message),
+                    ..program
+                })),
+            },
+        },
+    }
+}
+
+/// A cubin, and what its assembler said of it.
+struct Linked {
+    bytes: Vec<u8>,
+    log: String,
+    assembler: String,
+}
+
+/// Why an assembler gave nothing.
+enum Refusal {
+    /// It does not know the architecture: too old for it, or too new.
+    Architecture(Failure),
+    /// It does not know the version of the PTX: too old.
+    Version(Failure),
+    /// Anything else.
+    Other(Failure),
+}
+
+impl Refusal {
+    /// What an assembler's words mean.
+    fn of(failure: Failure) -> Refusal {
+        if failure.kind != FailureKind::Refused {
+            Refusal::Other(failure)
+        } else if failure.log.contains("is not defined for option 'gpu-name'") {
+            Refusal::Architecture(failure)
+        } else if failure.log.contains("Unsupported .version") {
+            Refusal::Version(failure)
+        } else {
+            Refusal::Other(failure)
+        }
+    }
+
+    /// Another version of the assembler may do better.
+    fn is_of_age(&self) -> bool {
+        !matches!(self, Refusal::Other(_))
+    }
+
+    fn failure(self) -> Failure {
+        match self {
+            Refusal::Architecture(failure)
+            | Refusal::Version(failure)
+            | Refusal::Other(failure) => failure,
         }
     }
 }

@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 
 use super::find::NVJITLINK;
 use super::tool;
+use super::{Linked, Refusal};
 use crate::recipe::{Failure, FailureKind, Stage};
 use crate::worker::Tail;
 
@@ -70,29 +71,6 @@ struct Library {
     errors: (Size, Get),
     infos: (Size, Get),
     version: String,
-}
-
-/// Why there is no result.
-pub(super) enum Refusal {
-    /// The library does not know the architecture.
-    Architecture(Failure),
-    /// Anything else.
-    Other(Failure),
-}
-
-impl Refusal {
-    pub(super) fn failure(self) -> Failure {
-        match self {
-            Refusal::Architecture(failure) | Refusal::Other(failure) => failure,
-        }
-    }
-}
-
-/// A cubin, and what the library said of it.
-pub(super) struct Linked {
-    pub(super) bytes: Vec<u8>,
-    pub(super) log: String,
-    pub(super) assembler: String,
 }
 
 /// LTO-IR to PTX. `arch` is for which architecture, e.g. `sm_90`; `name` stands in messages; `options` are nvJitLink's,
@@ -252,7 +230,7 @@ impl Session {
             outcome::UNRECOGNIZED_ARCH | outcome::UNSUPPORTED_ARCH => {
                 Refusal::Architecture(failure)
             }
-            _ => Refusal::Other(failure),
+            _ => Refusal::of(failure),
         })
     }
 }

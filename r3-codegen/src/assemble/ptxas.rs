@@ -6,17 +6,20 @@ use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 
 use super::find::PTXAS;
-use super::nvjitlink::{Linked, Refusal};
 use super::scratch::Scratch;
-use super::tool;
+use super::{Linked, Refusal, tool};
 use crate::recipe::{Failure, FailureKind, Stage};
 
 /// How much of what it says about kernels is read: a few hundred bytes for each.
 const REPORT: usize = 64 << 20;
 
-/// Where it is.
-pub(super) fn present() -> Result<PathBuf, Failure> {
-    PTXAS.find().ok_or_else(|| Failure {
+/// All that there are, best first: at least one.
+pub(super) fn present() -> Result<Vec<PathBuf>, Failure> {
+    let found = PTXAS.candidates();
+    if found.iter().any(|path| path.is_file()) {
+        return Ok(found);
+    }
+    Err(Failure {
         stage: Stage::Assemble,
         kind: FailureKind::MissingTool,
         message: format!("ptxas was not found: looked for {}", PTXAS.places()),
@@ -24,12 +27,28 @@ pub(super) fn present() -> Result<PathBuf, Failure> {
     })
 }
 
-/// PTX to a cubin. Each of `options` is one option with its value joined to it.
+/// PTX to a cubin, by the first `ptxas` that knows the architecture and the version of the PTX. Each of `options` is one
+/// option with its value joined to it.
 pub(super) fn assemble(ptx: &str, arch: &str, options: &[String]) -> Result<Linked, Refusal> {
-    let program = present().map_err(Refusal::Other)?;
+    let mut first = None;
+    for program in present().map_err(Refusal::Other)? {
+        match assemble_by(&program, ptx, arch, options) {
+            Err(refusal) if refusal.is_of_age() => _ = first.get_or_insert(refusal),
+            outcome => return outcome,
+        }
+    }
+    Err(first.unwrap_or_else(|| cannot(std::io::ErrorKind::NotFound.into())))
+}
+
+fn assemble_by(
+    program: &Path,
+    ptx: &str,
+    arch: &str,
+    options: &[String],
+) -> Result<Linked, Refusal> {
     let scratch = Scratch::new().map_err(cannot)?;
     std::fs::write(scratch.file("kernel.ptx"), ptx).map_err(cannot)?;
-    let mut command = Command::new(&program);
+    let mut command = Command::new(program);
     // Relative names: messages are the same wherever the folder is.
     command
         .current_dir(scratch.path())
@@ -38,20 +57,14 @@ pub(super) fn assemble(ptx: &str, arch: &str, options: &[String]) -> Result<Link
         .args(options)
         .args(["kernel.ptx", "-o", "kernel.cubin"]);
     let said =
-        tool::run_keeping(&mut command, Stage::Assemble, REPORT, None).map_err(|failure| {
-            if failure.log.contains("is not defined for option 'gpu-name'") {
-                Refusal::Architecture(failure)
-            } else {
-                Refusal::Other(failure)
-            }
-        })?;
+        tool::run_keeping(&mut command, Stage::Assemble, REPORT, None).map_err(Refusal::of)?;
     let bytes = std::fs::read(scratch.file("kernel.cubin")).map_err(cannot)?;
     // Older ones report on standard output.
     let log = said.log + &String::from_utf8_lossy(&said.output);
     Ok(Linked {
         bytes,
         log,
-        assembler: format!("ptxas {}", version(&program)),
+        assembler: format!("ptxas {}", version(program)),
     })
 }
 
