@@ -1,11 +1,11 @@
 //! PTX through IR and back, and what an assembler makes of both.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use inkwell::context::Context;
+use r3_codegen::assemble::find::PTXAS;
 use r3_codegen::emit::{self, Options};
 use r3_codegen::lift;
 use r3_codegen::passes;
@@ -83,29 +83,14 @@ pub fn sound(text: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// The assembler: `R3_PTXAS`, what the set-up script fetched, `PATH`, or a toolkit.
+/// The assembler: what the set-up script fetched for this folder, or where the library looks.
 pub fn ptxas() -> Option<PathBuf> {
-    if let Some(given) = std::env::var_os("R3_PTXAS") {
-        return Some(given.into());
-    }
-    let name = "ptxas";
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let toolkit =
-        |variable: &str| std::env::var_os(variable).map(|at| PathBuf::from(at).join("bin"));
-    let path: Vec<PathBuf> = std::env::var_os("PATH")
-        .iter()
-        .flat_map(|path: &OsString| std::env::split_paths(path).collect::<Vec<_>>())
-        .collect();
-    [
-        root.join(".tools/assembler/bin"),
-        root.join(".tools/assembler"),
-    ]
-    .into_iter()
-    .chain(path)
-    .chain(toolkit("CUDA_HOME"))
-    .chain(toolkit("CUDA_PATH"))
-    .map(|folder| folder.join(name))
-    .find(|file| file.is_file())
+    let fetched = root.join(".tools/assembler/nvidia/cu13/bin/ptxas");
+    match std::env::var_os("R3_PTXAS") {
+        None if fetched.is_file() => Some(fetched),
+        _ => PTXAS.find(),
+    }
 }
 
 /// The assembler, or `None` where a test may do without. In CI it must be there.
@@ -114,10 +99,11 @@ pub fn needed_ptxas() -> Option<PathBuf> {
     let ci = std::env::var("CI").is_ok_and(|value| value == "true" || value == "1");
     assert!(
         found.is_some() || !ci,
-        "no ptxas in R3_PTXAS, .tools/assembler, PATH or CUDA_HOME: run scripts/setup.sh"
+        "no ptxas; run scripts/setup.sh. Looked for {}",
+        PTXAS.places()
     );
     if found.is_none() {
-        eprintln!("not compared: there is no ptxas (R3_PTXAS, .tools/assembler, PATH, CUDA_HOME)");
+        eprintln!("not compared, for want of {}", PTXAS.places());
     }
     found
 }
@@ -198,6 +184,7 @@ pub fn compare(ptxas: &Path, text: &str, name: &str, way: Way) -> Result<usize, 
         kernels(ptxas, text, folder.path(), "original").map_err(|e| format!("original: {e}"))?;
     let made = round(text, way, None, &Options::default()).map_err(|e| format!("{name}: {e}"))?;
     sound(&made).map_err(|e| format!("{name}: {e}"))?;
+    same_signatures(text, &made).map_err(|e| format!("{name}: {e}"))?;
     let lifted = kernels(ptxas, &made, folder.path(), "lifted");
     if let (true, Some(folder)) = (
         lifted.as_ref() != Ok(&original),
@@ -225,4 +212,35 @@ pub fn compare(ptxas: &Path, text: &str, name: &str, way: Way) -> Result<usize, 
         }
     }
     Ok(original.len())
+}
+
+/// Functions and kernels that are still there take and give the same bytes with the same alignments.
+pub fn same_signatures(original: &str, made: &str) -> Result<(), String> {
+    let checked = |text: &str| {
+        let tree = r3_ptx::parse(text).map_err(|e| e.to_string())?;
+        r3_ptx::check(&tree).map_err(|e| e.to_string())
+    };
+    let (original, made) = (checked(original)?, checked(made)?);
+    let layout = |list: &[r3_ptx::typed::Variable]| {
+        let list = list.iter().map(|v| (v.size, v.align, v.ptr));
+        list.collect::<Vec<_>>()
+    };
+    for function in &made.functions {
+        let Some(source) = original.functions.iter().find(|f| f.name == function.name) else {
+            continue;
+        };
+        let pairs = [
+            (layout(&source.params), layout(&function.params)),
+            (layout(&source.results), layout(&function.results)),
+        ];
+        for (before, after) in pairs {
+            if before != after {
+                return Err(format!("{}: {before:?} became {after:?}", function.name));
+            }
+        }
+        if source.linkage != function.linkage || source.directives != function.directives {
+            return Err(format!("{}: linkage or directives", function.name));
+        }
+    }
+    Ok(())
 }
