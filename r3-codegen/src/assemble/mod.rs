@@ -2,7 +2,7 @@
 //!
 //! By NVIDIA's tools, wherever they are found ([`find`]): `ptxas`, a program, or nvJitLink, a library. Nothing of them is
 //! part of this project. Where neither is found the answer is a
-//! [`MissingTool`](crate::recipe::FailureKind::MissingTool) that names where they were looked for. A last resort is left to
+//! [`MissingTool`](FailureKind::MissingTool) that names where they were looked for. A last resort is left to
 //! who has a GPU: its driver assembles PTX, too, when it loads a module (`cuModuleLoadData` with options). `r3-replay` does
 //! that with the PTX of a [`Product`](crate::recipe::Product); no cubin comes out of it.
 //!
@@ -11,7 +11,7 @@
 //! in registers. Of 86 kernels in 40 modules of public libraries, 15 got other registers or another stack, with the tools
 //! of CUDA 13.0. nvcc's cubins are those of a plain `ptxas`: it is the first choice, so that times can be compared with the
 //! original's. nvJitLink takes a third of the time for small modules (15 against 50 ms), since no program is started:
-//! [`AssemblerKind`](crate::recipe::AssemblerKind) chooses.
+//! [`AssemblerKind`] chooses.
 
 pub mod find;
 

@@ -158,6 +158,18 @@ mod tests {
         }
     }
 
+    proptest::proptest! {
+        #[test]
+        fn no_bytes_are_more_than_refused(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..200)) {
+            _ = decode::<Message>(&bytes);
+            _ = read::<Message>(&mut &bytes[..]);
+            // Behind a length that is right.
+            let mut frame = (bytes.len() as u32).to_le_bytes().to_vec();
+            frame.extend_from_slice(&bytes);
+            _ = decode::<Message>(&frame);
+        }
+    }
+
     #[test]
     fn text_in_place_of_a_frame_is_refused() {
         assert!(decode::<Message>(b"LLVM ERROR: something").is_err());
