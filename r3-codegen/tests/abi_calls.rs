@@ -482,3 +482,31 @@ fn a_prototype_says_bits_where_the_function_says_float() {
 }";
     same_bytes(ptx, &Launch::new("k", 8, filled(8)));
 }
+
+/// The same, declared where it is used.
+#[test]
+fn dynamic_shared_memory_of_functions() {
+    let ptx = "
+.func fill()
+{
+    .extern .shared .align 4 .b8 words[];
+    st.shared.u32 [words], 8;
+    ret;
+}
+.visible .entry k(.param .u64 p)
+{
+    .extern .shared .align 4 .b8 bytes[];
+    .reg .b32 %r<3>; .reg .b64 %d<4>;
+    ld.param.u64 %d1, [p];
+    st.shared.u8 [bytes], 7;
+    call.uni fill;
+    ld.shared.u32 %r1, [bytes];
+    st.global.u32 [%d1], %r1;
+    ret;
+}";
+    let launch = Launch {
+        dynamic_shared: 64,
+        ..Launch::new("k", 1, filled(4))
+    };
+    same_bytes(ptx, &launch);
+}

@@ -48,7 +48,7 @@ pub enum EmitError {
 pub struct Options {
     /// The target to write, where it is not that of the original.
     pub target: Option<String>,
-    /// The least version of PTX to write.
+    /// The version of PTX to write, where it is not the least that both texts need. LLVM's text may need a later one.
     pub ptx_version: Option<(u16, u16)>,
     /// Launch bounds.
     pub bounds: Bounds,
@@ -157,10 +157,10 @@ fn without_head(text: &str) -> &str {
     text.split_once("\n\n").map_or(text, |(_, rest)| rest)
 }
 
-/// The version that both texts are satisfied with.
+/// The version that was asked for, or the least that the original and LLVM's text are satisfied with.
 fn head_version(made: &tree::Module, original: &tree::Module, options: &Options) -> (u16, u16) {
-    let asked = options.ptx_version.unwrap_or(original.version);
-    made.version.max(original.version).max(asked)
+    made.version
+        .max(options.ptx_version.unwrap_or(original.version))
 }
 
 /// The target with the modes of the original (`texmode_independent`). What describes debugging sections is gone with

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use inkwell::AddressSpace;
 use inkwell::module::Linkage;
 use inkwell::values::PointerValue;
-use r3_ptx::isa::{Opcode, Space};
+use r3_ptx::isa::Opcode;
 use r3_ptx::typed::{self, FnId, LocalId, Operand, Symbol, VarId, Variable};
 
 use super::function::Lifter;
@@ -69,13 +69,19 @@ pub(crate) fn of_function<'ctx>(
     let Symbol::Local(local) = symbol else {
         return Err(lifter.inexpressible("no variable of a function".into()));
     };
-    if is_dynamic(variable) {
-        if let Some(first) = first_dynamic(module) {
-            return of_module(lifter, first);
-        }
+    if !is_dynamic(variable) {
+        let name = unique_name(module, id, local);
+        return declare(lifter, &name, variable, variable.align);
     }
-    let name = unique_name(module, id, local);
-    declare(lifter, &name, variable, variable.align)
+    if let Some(first) = first_dynamic(module) {
+        return of_module(lifter, first);
+    }
+    let (function, local) = first_dynamic_of_functions(module).unwrap_or((id, local));
+    let name = unique_name(module, function, local);
+    match lifter.llvm.get_global(&name) {
+        Some(found) => Ok(found.as_pointer_value()),
+        None => declare(lifter, &name, variable, 1),
+    }
 }
 
 fn declare<'ctx>(
@@ -108,6 +114,17 @@ fn dynamic(module: &typed::Module) -> impl Iterator<Item = &Variable> {
 pub(crate) fn first_dynamic(module: &typed::Module) -> Option<VarId> {
     let first = module.variables.iter().position(is_dynamic);
     first.map(|first| VarId(first as u32))
+}
+
+/// The first variable of dynamic shared memory that is declared in a function.
+fn first_dynamic_of_functions(module: &typed::Module) -> Option<(FnId, LocalId)> {
+    let functions = (0u32..).map(FnId).zip(&module.functions);
+    functions
+        .filter_map(|(id, function)| Some((id, function.body.as_ref()?)))
+        .find_map(|(id, body)| {
+            let local = body.locals.iter().position(is_dynamic)?;
+            Some((id, LocalId(local as u32)))
+        })
 }
 
 /// All dynamic shared memory begins at one address, but LLVM takes for granted that two variables do not overlap: in IR
@@ -264,9 +281,4 @@ pub(crate) fn protect(globals: &Globals<'_>, module: &typed::Module, verbatim: &
             function.set_linkage(Linkage::External);
         }
     }
-}
-
-/// Whether a variable is opaque: a texture, sampler or surface, which instructions name in their text.
-pub(crate) fn is_opaque(variable: &Variable) -> bool {
-    variable.space == Space::Tex || variable.ty.kind() == r3_ptx::isa::TypeKind::Opaque
 }
