@@ -9,6 +9,17 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use inkwell::context::Context;
 use r3_codegen::lift::{Options, lift};
 use r3_codegen::passes;
+use r3_ptx::{tree, typed};
+
+/// The parsed text.
+fn parsed(text: &str) -> tree::Module {
+    r3_ptx::parse(text).unwrap_or_else(|errors| panic!("{}", errors.render(text)))
+}
+
+/// The checked module.
+fn checked(tree: &tree::Module, text: &str) -> typed::Module {
+    r3_ptx::check(tree).unwrap_or_else(|errors| panic!("{}", errors.render(text)))
+}
 
 fn lifting(criterion: &mut Criterion) {
     passes::initialise().expect("LLVM");
@@ -18,8 +29,8 @@ fn lifting(criterion: &mut Criterion) {
         ..Options::default()
     };
     for (name, text) in bed::files() {
-        let tree = bed::parsed(&text);
-        let module = bed::checked(&tree, &text);
+        let tree = parsed(&text);
+        let module = checked(&tree, &text);
         {
             let context = Context::create();
             let lifted = lift(&context, &module, &options).expect("lifted");
@@ -34,10 +45,10 @@ fn lifting(criterion: &mut Criterion) {
         let mut group = criterion.benchmark_group(&name);
         group.throughput(Throughput::Elements(bed::lines(&text)));
         group.bench_function("parse", |bencher| {
-            bencher.iter(|| black_box(bed::parsed(&text)));
+            bencher.iter(|| black_box(parsed(&text)));
         });
         group.bench_function("check", |bencher| {
-            bencher.iter(|| black_box(bed::checked(&tree, &text)));
+            bencher.iter(|| black_box(checked(&tree, &text)));
         });
         group.bench_function("lift", |bencher| {
             bencher.iter(|| {
@@ -47,8 +58,8 @@ fn lifting(criterion: &mut Criterion) {
         });
         group.bench_function("parse, check and lift", |bencher| {
             bencher.iter(|| {
-                let tree = bed::parsed(&text);
-                let module = bed::checked(&tree, &text);
+                let tree = parsed(&text);
+                let module = checked(&tree, &text);
                 let context = Context::create();
                 black_box(lift(&context, &module, &options).expect("lifted"));
             });

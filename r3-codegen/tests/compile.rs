@@ -439,6 +439,59 @@ fn wrong_input_is_a_failure_of_its_stage() {
     assert!(passes.message.contains("nosuchpass"), "{passes}");
 }
 
+/// Where an assembler is present.
+#[test]
+fn a_cubin_comes_with_what_its_kernels_use() {
+    let outcome = compile(&Recipe {
+        pipeline: Pipeline::Preset(Preset::O3),
+        bounds: Bounds {
+            maxnreg: Some(32),
+            ..Bounds::default()
+        },
+        emit: Emit {
+            cubin: true,
+            ..Emit::default()
+        },
+        ..recipe(Code::Ptx(PTX.to_owned()))
+    });
+    let product = match outcome {
+        Err(failure) if failure.kind == FailureKind::MissingTool => {
+            assert_eq!(failure.stage, Stage::Assemble);
+            return;
+        }
+        outcome => outcome.expect("compiled"),
+    };
+    let cubin = product.cubin.expect("cubin");
+    assert!(cubin.bytes.starts_with(b"\x7fELF"));
+    let names: Vec<&str> = cubin
+        .kernels
+        .iter()
+        .map(|kernel| kernel.kernel.as_str())
+        .collect();
+    assert_eq!(names, ["k", "other"]);
+    assert!(
+        cubin
+            .kernels
+            .iter()
+            .all(|kernel| (1..=32).contains(&kernel.registers)),
+        "{:?}",
+        cubin.kernels
+    );
+    assert!(
+        product
+            .timings
+            .iter()
+            .any(|(stage, _)| *stage == Stage::Assemble)
+    );
+}
+
+#[test]
+fn a_source_needs_a_target() {
+    let failure = failed(&recipe(Code::LtoIr(vec![0xED, 0x43, 0x4E, 0x7F])));
+    assert_eq!(failure.stage, Stage::Source);
+    assert!(failure.message.contains("target"), "{failure}");
+}
+
 #[test]
 fn an_option_that_llvm_lacks_is_a_failure() {
     let failure = failed(&Recipe {

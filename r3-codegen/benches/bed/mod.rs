@@ -1,7 +1,5 @@
 //! What the benchmarks work on.
 
-use r3_ptx::{tree, typed};
-
 /// PTX of nvcc 13.0: a handful of small kernels, several median ones, and a long file of functions that call each other.
 /// `R3_PTX=file.ptx` adds a file of one's own.
 pub fn files() -> Vec<(String, String)> {
@@ -29,14 +27,4 @@ pub fn files() -> Vec<(String, String)> {
 /// Lines with something on them.
 pub fn lines(text: &str) -> u64 {
     text.lines().filter(|line| !line.trim().is_empty()).count() as u64
-}
-
-/// The parsed text.
-pub fn parsed(text: &str) -> tree::Module {
-    r3_ptx::parse(text).unwrap_or_else(|errors| panic!("{}", errors.render(text)))
-}
-
-/// The checked module.
-pub fn checked(tree: &tree::Module, text: &str) -> typed::Module {
-    r3_ptx::check(tree).unwrap_or_else(|errors| panic!("{}", errors.render(text)))
 }

@@ -10,6 +10,8 @@ use inkwell::attributes::{Attribute, AttributeLoc};
 use inkwell::context::Context;
 use inkwell::memory_buffer::MemoryBuffer;
 use inkwell::module::Module;
+use inkwell::values::{AsValueRef, InstructionOpcode};
+use llvm_sys::core::{LLVMGetCalledValue, LLVMIsAInlineAsm};
 
 use super::failure::{Cause, refused};
 use super::middle::{Middle, Origin};
@@ -62,6 +64,8 @@ pub(super) fn compile(job: &mut Job<'_>, form: Form<'_>) -> Result<Written, Fail
         })?;
         let version = match recipe.ptx_version {
             Some(version) => Ok(version),
+            // Assembly in the code may need any version, which only its author knew.
+            None if own.version.is_none() && has_assembly(&module) => Ok(passes::NEWEST_PTX),
             None => passes::ptx_version_for(&target, own.version.unwrap_or_default()),
         };
         let machine = version
@@ -160,6 +164,17 @@ impl Own {
             version: said("target-features").and_then(|features| version(&features)),
         }
     }
+}
+
+/// Whether there is inline assembly.
+fn has_assembly(module: &Module) -> bool {
+    module
+        .get_functions()
+        .flat_map(|function| function.get_basic_block_iter())
+        .flat_map(|block| block.get_instructions())
+        .filter(|instruction| instruction.get_opcode() == InstructionOpcode::Call)
+        // SAFETY: the instruction is a call of a living module.
+        .any(|call| unsafe { !LLVMIsAInlineAsm(LLVMGetCalledValue(call.as_value_ref())).is_null() })
 }
 
 /// The version of PTX among features such as `+ptx88,+sm_90`.

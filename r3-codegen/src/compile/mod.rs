@@ -22,6 +22,7 @@ mod middle;
 
 use crate::passes::{self, PassError};
 use crate::recipe::{Code, Cubin, Failure, Guard, Product, Recipe, Stage};
+use crate::{assemble, source};
 use clock::Clock;
 use failure::{Cause, refused};
 
@@ -46,7 +47,7 @@ pub fn compile_reporting(recipe: &Recipe, enter: &dyn Fn(Stage)) -> Result<Produ
         guards: Vec::new(),
         llvm: None,
     };
-    let made = job.from_source()?;
+    let made = job.made_of_source()?;
     let written = match made.as_ref().unwrap_or(&recipe.code) {
         Code::Ptx(text) => lifted::compile(&mut job, text)?,
         Code::Bitcode(bytes) => foreign::compile(&mut job, foreign::Form::Bitcode(bytes))?,
@@ -98,13 +99,46 @@ struct Written {
 
 impl Job<'_> {
     /// Code that some compiler makes of another form; `None` when there is nothing to make.
-    fn from_source(&mut self) -> Result<Option<Code>, Failure> {
-        Ok(None)
+    fn made_of_source(&mut self) -> Result<Option<Code>, Failure> {
+        let recipe = self.recipe;
+        let target = || {
+            recipe.target.as_deref().ok_or_else(|| {
+                refused(
+                    Stage::Source,
+                    "a source is compiled for a target: name one, like sm_90",
+                )
+            })
+        };
+        match &recipe.code {
+            Code::Source(source) => {
+                let compiled = self
+                    .clock
+                    .stage(Stage::Source, || source::compile(source, target()?))?;
+                self.notes
+                    .push(format!("compiled by {}", compiled.compiler));
+                self.notes.extend(compiled.notes);
+                Ok(Some(compiled.code))
+            }
+            Code::LtoIr(bytes) => {
+                let ptx = self.clock.stage(Stage::Source, || {
+                    assemble::nvjitlink::lto_to_ptx(bytes, "LTO-IR", target()?, &[])
+                })?;
+                Ok(Some(Code::Ptx(ptx)))
+            }
+            Code::Ptx(_) | Code::Bitcode(_) | Code::Llvm(_) => Ok(None),
+        }
     }
 
     /// A cubin, if one is wanted.
     fn cubin(&mut self, written: &Written) -> Result<Option<Cubin>, Failure> {
-        let _ = written;
-        Ok(None)
+        let recipe = self.recipe;
+        if !recipe.emit.cubin {
+            return Ok(None);
+        }
+        self.clock
+            .stage(Stage::Assemble, || {
+                assemble::assemble(&written.ptx, &written.target, &recipe.assembler)
+            })
+            .map(Some)
     }
 }
