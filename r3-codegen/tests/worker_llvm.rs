@@ -155,7 +155,7 @@ fn types_nested_beyond_the_stack_are_a_crash_of_the_parser() {
 
 #[test]
 fn a_pipeline_that_does_not_end_is_stopped() {
-    let pool = pool_with(|limits| limits.time = Duration::from_secs(3));
+    let pool = pool_with(|limits| limits.time = Duration::from_secs(5));
     let failure = pool.compile(&doubling()).unwrap_err();
     assert_eq!(failure.kind, FailureKind::Timeout, "{failure:?}");
     assert_eq!(failure.stage, Stage::Passes, "{failure:?}");

@@ -178,7 +178,7 @@ fn nothing_can_be_read_from_the_connection() {
 
 #[test]
 fn a_recipe_that_hangs_is_stopped_and_its_stage_is_named() {
-    let pool = impatient(Duration::from_millis(300));
+    let pool = impatient(Duration::from_secs(3));
     let failure = pool.compile(&recipe("hang-in assemble")).unwrap_err();
     assert_eq!(failure.kind, FailureKind::Timeout);
     assert_eq!(failure.stage, Stage::Assemble);
@@ -189,12 +189,12 @@ fn a_recipe_that_hangs_is_stopped_and_its_stage_is_named() {
 #[test]
 fn a_limit_for_stages_begins_anew_with_each() {
     let limits = Limits {
-        stage_time: Some(Duration::from_millis(600)),
+        stage_time: Some(Duration::from_secs(2)),
         ..limits()
     };
     let pool = Pool::new(faulty(), limits);
     // Four stages, together longer than the limit.
-    assert_eq!(said(pool.compile(&recipe("slow-stages 200"))), "");
+    assert_eq!(said(pool.compile(&recipe("slow-stages 600"))), "");
     let failure = pool.compile(&recipe("hang-in emit")).unwrap_err();
     assert_eq!(failure.kind, FailureKind::Timeout);
     assert_eq!(failure.stage, Stage::Emit);
@@ -205,7 +205,7 @@ fn a_limit_for_stages_begins_anew_with_each() {
 fn a_timeout_ends_the_programs_that_the_child_started() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("pid");
-    let pool = impatient(Duration::from_secs(1));
+    let pool = impatient(Duration::from_secs(3));
     let order = format!("hang-in-program {}", file.display());
     let failure = pool.compile(&recipe(&order)).unwrap_err();
     assert_eq!(failure.kind, FailureKind::Timeout);
