@@ -10,7 +10,7 @@ use r3_ptx::typed;
 /// The answers for one function.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Mode {
-    /// Plain `.f32` arithmetic of LLVM flushes subnormal numbers.
+    /// Plain `.f32` arithmetic of LLVM flushes subnormal numbers, and with it that of `.f16`.
     ftz: bool,
     /// Formats of which the function has additions or products with `.rn` besides ones that may be fused.
     mixed: [bool; FORMATS],
@@ -79,7 +79,8 @@ impl Mode {
         }
     }
 
-    /// Whether LLVM's plain arithmetic of `.f32` does what an instruction with or without `.ftz` does.
+    /// Whether LLVM's plain arithmetic of `.f32` and `.f16`, and comparisons of `.bf16`, do what an instruction with or
+    /// without `.ftz` does.
     pub fn plain_flushes(&self, ftz: bool) -> bool {
         self.ftz == ftz
     }
@@ -101,15 +102,21 @@ fn depends_on_ftz(mnemonic: &Mnemonic) -> bool {
     use Opcode as O;
     let types = mnemonic.types();
     let rounded = matches!(mnemonic.rounding(), None | Some(Rounding::Nearest));
+    let of_flushing_type = matches!(
+        types,
+        [ScalarType::F32 | ScalarType::F16 | ScalarType::F16x2]
+    );
     match mnemonic.opcode() {
         O::Add | O::Sub | O::Mul | O::Fma | O::Mad => {
-            types == [ScalarType::F32] && rounded && !mnemonic.sat()
+            of_flushing_type && rounded && !mnemonic.sat()
         }
         O::Div | O::Sqrt => {
             types == [ScalarType::F32] && mnemonic.rounding() == Some(Rounding::Nearest)
         }
-        O::Min | O::Max | O::Neg => types == [ScalarType::F32],
-        O::Set | O::Setp | O::Slct => types.last() == Some(&ScalarType::F32),
+        O::Min | O::Max | O::Neg => of_flushing_type,
+        O::Set | O::Setp | O::Slct => types
+            .last()
+            .is_some_and(|ty| ty.is_float() && *ty != ScalarType::F64),
         O::Cvt => {
             types == [ScalarType::F64, ScalarType::F32]
                 || types == [ScalarType::F32, ScalarType::F32]

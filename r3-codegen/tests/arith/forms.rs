@@ -299,7 +299,8 @@ mad.wide.u32 %in, %i, 8, %in; mad.wide.u32 %out, %i, 8, %out;
     );
     let mut stores = String::new();
     let mut bodies = String::new();
-    let (mut source, mut result) = (0, 0);
+    let columns = columns(instructions);
+    let mut result = 0;
     for (n, instruction) in instructions.iter().enumerate() {
         for (k, &class) in instruction.classes.iter().enumerate() {
             let register = format!("%x{n}_{k}");
@@ -316,8 +317,6 @@ mad.wide.u32 %in, %i, 8, %in; mad.wide.u32 %out, %i, 8, %out;
                 };
                 continue;
             }
-            let at = source * THREADS * 8;
-            source += 1;
             if let Some(random) = constants.as_deref_mut() {
                 let bits = value(instruction.kind(k), random);
                 let _ = match class {
@@ -328,6 +327,7 @@ mad.wide.u32 %in, %i, 8, %in; mad.wide.u32 %out, %i, 8, %out;
                 };
                 continue;
             }
+            let at = columns[&(instruction.kind(k), k)] * THREADS * 8;
             let _ = match class {
                 Class::Pred => writeln!(
                     ptx,
@@ -341,15 +341,28 @@ mad.wide.u32 %in, %i, 8, %in; mad.wide.u32 %out, %i, 8, %out;
     ptx + &bodies + &stores + "ret;\n}\n"
 }
 
+/// The column of input for each kind of operand at each place: instructions share them, so that what is equal to LLVM is
+/// computed once.
+fn columns(instructions: &[Instruction]) -> BTreeMap<(Kind, usize), usize> {
+    let mut columns = BTreeMap::new();
+    for instruction in instructions {
+        for k in instruction.dests..instruction.classes.len() {
+            let next = columns.len();
+            columns.entry((instruction.kind(k), k)).or_insert(next);
+        }
+    }
+    columns
+}
+
 /// Input of a kernel.
 pub fn input(instructions: &[Instruction]) -> Vec<u8> {
+    let mut list: Vec<_> = columns(instructions).into_iter().collect();
+    list.sort_by_key(|&(_, column)| column);
     let mut bytes = Vec::new();
-    for instruction in instructions {
-        let mut random = Random::of(&instruction.text(0));
-        for k in instruction.dests..instruction.classes.len() {
-            for _ in 0..THREADS {
-                bytes.extend(value(instruction.kind(k), &mut random).to_le_bytes());
-            }
+    for ((kind, k), _) in list {
+        let mut random = Random::of(&format!("{kind:?} {k}"));
+        for _ in 0..THREADS {
+            bytes.extend(value(kind, &mut random).to_le_bytes());
         }
     }
     bytes
@@ -373,16 +386,17 @@ pub fn difference(
         let bytes = bytes.get(at..at + 8).unwrap_or(&[0; 8]);
         u64::from_le_bytes(bytes.try_into().expect("8 bytes"))
     };
-    let (mut source, mut result) = (0, 0);
+    let columns = columns(instructions);
+    let mut result = 0;
     for (n, instruction) in instructions.iter().enumerate() {
-        let sources = instruction.classes.len() - instruction.dests;
         for dest in 0..instruction.dests {
             for row in 0..threads {
                 let expected = instruction.canonical(dest, word(expected, result + dest, row));
                 let actual = instruction.canonical(dest, word(actual, result + dest, row));
                 if expected != actual {
-                    let values: Vec<String> = (0..sources)
-                        .map(|k| format!("{:#x}", word(input, source + k, row)))
+                    let values: Vec<String> = (instruction.dests..instruction.classes.len())
+                        .map(|k| columns[&(instruction.kind(k), k)])
+                        .map(|column| format!("{:#x}", word(input, column, row)))
                         .collect();
                     return Some(format!(
                         "{} of {}: result {dest} is {actual:#x}, not {expected:#x}",
@@ -392,7 +406,6 @@ pub fn difference(
                 }
             }
         }
-        source += sources;
         result += instruction.dests;
     }
     None

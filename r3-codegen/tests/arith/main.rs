@@ -2,16 +2,22 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod behaviour;
 mod forms;
 mod run;
 mod values;
 
 use forms::Instruction;
 use r3_codegen::recipe::Preset;
+use r3_ptx::isa::Mnemonic;
 use run::THREADS;
 
 /// Runs a kernel of instructions as it is and lifted.
-fn compare(instructions: &[Instruction], presets: &[(Preset, u8)], failures: &mut Vec<String>) {
+pub(crate) fn compare(
+    instructions: &[Instruction],
+    presets: &[(Preset, u8)],
+    failures: &mut Vec<String>,
+) {
     let original = forms::kernel(instructions);
     let input = forms::input(instructions);
     let bytes = forms::output(instructions);
@@ -29,7 +35,7 @@ fn compare(instructions: &[Instruction], presets: &[(Preset, u8)], failures: &mu
     }
 }
 
-fn assert_none(failures: &[String]) {
+pub(crate) fn assert_none(failures: &[String]) {
     assert!(
         failures.is_empty(),
         "{} differ:\n{}",
@@ -58,6 +64,22 @@ fn forms_that_differ_in_modifiers_alone_are_kept_apart() {
     for group in forms::all().chunk_by(|a, b| a.mnemonic.opcode() == b.mnemonic.opcode()) {
         for some in group.chunks(64) {
             compare(some, &[(Preset::O3, 3)], &mut failures);
+        }
+    }
+    assert_none(&failures);
+}
+
+/// Among many others that flush, and among many that do not: the function's mode is theirs.
+#[test]
+fn no_form_takes_the_mode_of_its_function() {
+    let mut failures = Vec::new();
+    for mode in ["add.ftz.f32", "add.f32"] {
+        let mnemonic = Mnemonic::parse(mode).expect("a mnemonic");
+        let other = Instruction::new(mnemonic, "%f1, %f2, %f3").expect("an instruction");
+        for some in forms::all().chunks(64) {
+            let mut list = vec![other.clone(); 65];
+            list.extend_from_slice(some);
+            compare(&list, &[(Preset::O3, 3)], &mut failures);
         }
     }
     assert_none(&failures);

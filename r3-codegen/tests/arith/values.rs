@@ -26,7 +26,7 @@ impl Random {
 }
 
 /// What an operand is, for its values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     Pred,
     F16,

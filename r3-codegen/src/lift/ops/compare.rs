@@ -5,6 +5,7 @@ use inkwell::{FloatPredicate as F, IntPredicate as I};
 use r3_ptx::isa::{Boolean, Comparison, Mnemonic, Opcode, ScalarType, Word};
 use r3_ptx::typed::Operand;
 
+use super::float::folds_otherwise;
 use super::packed;
 use crate::error::LiftError;
 use crate::lift::function::{Handled, Handler, Lifter};
@@ -97,16 +98,16 @@ fn compare<'ctx>(
         let low = lifter.build(|x| x.build_int_compare(predicate, a, b, ""))?;
         return Ok(Some(Compared { low, high: None }));
     }
-    let flushes = match ty {
-        ScalarType::F32 => !lifter.mode.plain_flushes(mnemonic.ftz()),
-        _ => mnemonic.ftz(),
-    };
-    if flushes {
+    // LLVM takes the function's word on `.f32` for 16-bit formats too.
+    if ty != ScalarType::F64 && !lifter.mode.plain_flushes(mnemonic.ftz()) {
         return Ok(None);
     }
     let predicate = of_floats(relation);
     if ty.lanes() == 1 {
         let (a, b) = (lifter.float(a, ty)?, lifter.float(b, ty)?);
+        if mnemonic.ftz() && folds_otherwise(&[a.into(), b.into()], true) {
+            return Ok(None);
+        }
         let low = lifter.build(|x| x.build_float_compare(predicate, a, b, ""))?;
         return Ok(Some(Compared { low, high: None }));
     }
@@ -115,6 +116,9 @@ fn compare<'ctx>(
     };
     let a = packed::vector(lifter, a, vector)?;
     let b = packed::vector(lifter, b, vector)?;
+    if mnemonic.ftz() && folds_otherwise(&[a.into(), b.into()], true) {
+        return Ok(None);
+    }
     let both = lifter.build(|x| x.build_float_compare(predicate, a, b, ""))?;
     Ok(Some(Compared {
         low: packed::element(lifter, both, 0)?.into_int_value(),
@@ -248,6 +252,9 @@ fn select_by_sign<'ctx, 'm>(
     let b = lifter.value(b, ty)?;
     let at_least = if by == ScalarType::F32 {
         let c = lifter.float(c, by)?;
+        if mnemonic.ftz() && folds_otherwise(&[c.into()], true) {
+            return Ok(false);
+        }
         let zero = c.get_type().const_zero();
         lifter.build(|x| x.build_float_compare(F::OGE, c, zero, ""))?
     } else {

@@ -7,7 +7,7 @@ use inkwell::values::BasicValueEnum;
 use r3_ptx::isa::{Mnemonic, Opcode, Rounding, ScalarType as T, Word};
 use r3_ptx::typed::Operand;
 
-use super::float::overloaded;
+use super::float::{folds_otherwise, overloaded};
 use super::integer::{int_type, set_call};
 use crate::lift::function::{Handled, Handler, Lifter};
 
@@ -160,20 +160,23 @@ fn between_floats<'ctx>(
         _ => None,
     };
     let as_function = lifter.mode.plain_flushes(ftz);
+    let source = lifter.value(a, from)?;
+    if folds_otherwise(&[source], ftz) {
+        return Ok(false);
+    }
     match (to, from) {
         (T::F32, T::F32) | (T::F64, T::F64) | (T::F16, T::F16) => {
             let Some(name) = integral.filter(|_| to != T::F32 || as_function) else {
                 return Ok(false);
             };
-            let value = lifter.value(a, from)?;
-            overloaded(lifter, name, to, d, &[value])
+            overloaded(lifter, name, to, d, &[source])
         }
         // Exact, and no `.f16` is a subnormal `.f32`.
         (T::F32 | T::F64, T::F16) | (T::F64, T::F32) => {
             if from == T::F32 && !as_function {
                 return Ok(false);
             }
-            let value = lifter.float(a, from)?;
+            let value = source.into_float_value();
             let wanted = lifter.llvm_type(to).into_float_type();
             let result = lifter.build(|x| x.build_float_ext(value, wanted, ""))?;
             lifter.set(d, result.into(), to)?;
@@ -192,19 +195,16 @@ fn between_floats<'ctx>(
             let Some(rounding) = directed(mnemonic) else {
                 return Ok(false);
             };
-            let value = lifter.value(a, from)?;
             let name = format!("llvm.nvvm.d2f.{rounding}{suffix}");
-            set_call(lifter, &name, &[], &[value], d, to)
+            set_call(lifter, &name, &[], &[source], d, to)
         }
         (T::F16, T::F32) if mnemonic.rounding() == Some(Rounding::Nearest) => {
-            let value = lifter.value(a, from)?;
             let name = format!("llvm.nvvm.f2h.rn{suffix}");
-            set_call(lifter, &name, &[], &[value], d, T::B16)
+            set_call(lifter, &name, &[], &[source], d, T::B16)
         }
         (T::BF16, T::F32) if !ftz && rounds_simply(mnemonic) => {
-            let value = lifter.value(a, from)?;
             let name = format!("llvm.nvvm.f2bf16.{}", directed(mnemonic).unwrap_or("rn"));
-            set_call(lifter, &name, &[], &[value], d, to)
+            set_call(lifter, &name, &[], &[source], d, to)
         }
         _ => Ok(false),
     }

@@ -4,8 +4,10 @@
 //! others have not. What LLVM's plain arithmetic would flush otherwise than the instruction, and what it would merge with one
 //! that may be fused, becomes an intrinsic, which LLVM leaves alone but for constants; see [`mode`](crate::lift::mode).
 
-use inkwell::types::BasicType;
-use inkwell::values::{AsValueRef, BasicValueEnum, FastMathFlags, FloatValue, InstructionValue};
+use inkwell::types::{BasicType, FloatType};
+use inkwell::values::{
+    AsValueRef, BasicValueEnum, FastMathFlags, FloatValue, InstructionOpcode, InstructionValue,
+};
 use r3_ptx::isa::{Mnemonic, Opcode, Rounding, ScalarType, Word};
 use r3_ptx::typed::Operand;
 
@@ -64,6 +66,23 @@ unsafe fn is_instruction<'ctx>(
     }
 }
 
+/// Whether LLVM would take an operand for the result. It is, but for subnormal numbers that are flushed, and for NaN, of which
+/// the device makes its own.
+pub(super) fn disappears(opcode: Opcode, arguments: &[BasicValueEnum<'_>]) -> bool {
+    let is = |test: fn(f64) -> bool| {
+        arguments.iter().any(|value| match value {
+            BasicValueEnum::FloatValue(value) => number(*value).is_some_and(test),
+            _ => false,
+        })
+    };
+    match opcode {
+        Opcode::Add | Opcode::Sub => is(|n| n == 0.0),
+        Opcode::Mul | Opcode::Div => is(|n| n.abs() == 1.0),
+        Opcode::Min | Opcode::Max => is(f64::is_infinite) || arguments.first() == arguments.get(1),
+        _ => false,
+    }
+}
+
 /// `.rn` … in names of intrinsics.
 fn rounding(mnemonic: &Mnemonic) -> Option<&'static str> {
     Some(match mnemonic.rounding()? {
@@ -114,6 +133,9 @@ pub(super) fn lift<'ctx, 'm>(
         *value = lifter.value(operand, ty)?;
     }
     let arguments = &*used;
+    if folds_otherwise(arguments, mnemonic.ftz()) || disappears(mnemonic.opcode(), arguments) {
+        return Ok(false);
+    }
     let as_function = ty == ScalarType::F64 || lifter.mode.plain_flushes(mnemonic.ftz());
     let nearest = mnemonic.rounding() == Some(Rounding::Nearest);
     let opcode = mnemonic.opcode();
@@ -158,8 +180,9 @@ pub(super) fn lift<'ctx, 'm>(
             if mnemonic.ftz() || !as_function {
                 return Ok(false);
             }
-            let result = negate(lifter, (*a).into_float_value())?;
-            lifter.set(d, result.into(), ty)?;
+            let a = (*a).into_float_value();
+            let result = negate(lifter, a, BasicValueEnum::into_float_value)?;
+            lifter.set(d, result, ty)?;
             Ok(true)
         }
         (O::Abs, [_]) => absolute(lifter, ty, mnemonic.ftz(), d, arguments),
@@ -184,6 +207,9 @@ pub(super) fn root_or_reciprocal<'ctx>(
     d: &Operand,
     a: BasicValueEnum<'ctx>,
 ) -> Handled {
+    if folds_otherwise(&[a], mnemonic.ftz()) {
+        return Ok(false);
+    }
     let root = mnemonic.opcode() == Opcode::Sqrt;
     let as_function = ty == ScalarType::F64 || lifter.mode.plain_flushes(mnemonic.ftz());
     if root && as_function && mnemonic.rounding() == Some(Rounding::Nearest) {
@@ -220,25 +246,70 @@ pub(super) fn keep_two<'ctx>(
     lifter: &mut Lifter<'ctx, '_>,
     value: FloatValue<'ctx>,
 ) -> Result<FloatValue<'ctx>, LiftError> {
-    // SAFETY: `value` is live. Other constants than numbers have no value to ask for.
-    let number = unsafe { !llvm_sys::core::LLVMIsAConstantFP(value.as_value_ref()).is_null() };
-    let two = number && value.get_constant().is_some_and(|(n, _)| n == 2.0);
-    if !two {
+    if number(value) != Some(2.0) {
         return Ok(value);
     }
-    let overloads = [value.get_type().as_basic_type_enum()];
-    let hidden = lifter.intrinsic("llvm.arithmetic.fence", &overloads, &[value.into()])?;
-    Ok(hidden.map_or(value, BasicValueEnum::into_float_value))
+    Ok(fence(lifter, value.into())?.into_float_value())
 }
 
-/// The other sign. With `contract`, which says nothing of itself: where LLVM folds it into a product, that keeps its own.
-pub(super) fn negate<'ctx, T>(lifter: &Lifter<'ctx, '_>, a: T) -> Result<T, LiftError>
+/// The same value, through which LLVM does not see.
+fn fence<'ctx>(
+    lifter: &mut Lifter<'ctx, '_>,
+    value: BasicValueEnum<'ctx>,
+) -> Result<BasicValueEnum<'ctx>, LiftError> {
+    let overloads = [value.get_type()];
+    let hidden = lifter.intrinsic("llvm.arithmetic.fence", &overloads, &[value])?;
+    Ok(hidden.unwrap_or(value))
+}
+
+/// The number that a constant is.
+fn number(value: FloatValue<'_>) -> Option<f64> {
+    // SAFETY: `value` is live. Other constants than numbers have no value to ask for.
+    let is_number = unsafe { !llvm_sys::core::LLVMIsAConstantFP(value.as_value_ref()).is_null() };
+    let (number, _) = value.get_constant().filter(|_| is_number)?;
+    Some(number)
+}
+
+/// Whether LLVM would compute something of constants otherwise than the device: it knows neither which NaN comes out, nor, as
+/// long as it builds, whether the function flushes. Such an instruction stays as it is.
+pub(super) fn folds_otherwise(arguments: &[BasicValueEnum<'_>], ftz: bool) -> bool {
+    let constant = |value: &BasicValueEnum<'_>| match value {
+        BasicValueEnum::FloatValue(value) => value.is_const(),
+        BasicValueEnum::VectorValue(value) => value.is_const(),
+        _ => false,
+    };
+    let special = |value: &BasicValueEnum<'_>| match value {
+        &BasicValueEnum::FloatValue(value) => number(value).is_some_and(|n| {
+            n.is_nan() || (ftz && n != 0.0 && n.abs() < least_normal(value.get_type()))
+        }),
+        // Its elements may be anything.
+        BasicValueEnum::VectorValue(value) => value.is_const(),
+        _ => false,
+    };
+    arguments.iter().all(constant) || arguments.iter().any(special)
+}
+
+/// The smallest normal number of a type that is flushed.
+fn least_normal(ty: FloatType<'_>) -> f64 {
+    match ty.get_bit_width() {
+        16 => 1.0 / 16384.0,
+        _ => f64::from(f32::MIN_POSITIVE),
+    }
+}
+
+/// The other sign. LLVM must not see what is before and after it: it would flip the bit of an integer instead, which is another
+/// NaN than the device's, or move it into a product.
+pub(super) fn negate<'ctx, T>(
+    lifter: &mut Lifter<'ctx, '_>,
+    a: T,
+    back: impl Fn(BasicValueEnum<'ctx>) -> T,
+) -> Result<BasicValueEnum<'ctx>, LiftError>
 where
     T: inkwell::values::FloatMathValue<'ctx> + Into<BasicValueEnum<'ctx>> + Copy,
 {
-    let result = lifter.build(|x| x.build_float_neg(a, ""))?;
-    contract(result.into());
-    Ok(result)
+    let hidden = back(fence(lifter, a.into())?);
+    let result = lifter.build(|x| x.build_float_neg(hidden, ""))?;
+    fence(lifter, result.into())
 }
 
 /// `abs`. Not LLVM's own: that moves out of a product, `|a|*|b|` to `|a*b|`, and then stands between it and a sum.

@@ -5,7 +5,10 @@ use inkwell::values::{BasicValueEnum, VectorValue};
 use r3_ptx::isa::{Mnemonic, Opcode, ScalarType, Word};
 use r3_ptx::typed::Operand;
 
-use super::float::{absolute, basic, extremum as float_extremum, keep_two, negate, overloaded};
+use super::float::{
+    absolute, basic, disappears, extremum as float_extremum, folds_otherwise, keep_two, negate,
+    overloaded,
+};
 use super::integer::{extremum, set_call};
 use crate::error::LiftError;
 use crate::lift::function::{Handled, Handler, Lifter};
@@ -83,7 +86,7 @@ pub(super) fn integers<'ctx>(
     }
 }
 
-/// Arithmetic of `.f16`, `.bf16` and pairs of them, with no other modifier than `.rn` and, of `min` and `max`, `.NaN`.
+/// Arithmetic of `.f16`, `.bf16` and pairs of them, with no other modifier than `.rn`, `.ftz` and, of `min` and `max`, `.NaN`.
 pub(super) fn halves<'ctx>(
     lifter: &mut Lifter<'ctx, '_>,
     mnemonic: &Mnemonic,
@@ -93,10 +96,13 @@ pub(super) fn halves<'ctx>(
     let (&[ty], [d, sources @ ..]) = (mnemonic.types(), operands) else {
         return Ok(false);
     };
-    let modified = mnemonic.ftz() || mnemonic.sat() || mnemonic.relu() || mnemonic.has(Word::Oob);
+    let modified = mnemonic.sat() || mnemonic.relu() || mnemonic.has(Word::Oob);
     if modified || ty.bits() > 32 {
         return Ok(false);
     }
+    // LLVM takes the function's word on `.f32` for `.f16` too.
+    let flushes = matches!(ty, ScalarType::F16 | ScalarType::F16x2);
+    let as_function = !flushes || lifter.mode.plain_flushes(mnemonic.ftz());
     let packed = vector_type(lifter, ty);
     let mut values: [BasicValueEnum<'ctx>; 3] = [lifter.llvm_type(ty).const_zero(); 3];
     let Some(used) = values.get_mut(..sources.len()) else {
@@ -110,7 +116,12 @@ pub(super) fn halves<'ctx>(
     }
     let arguments = &*used;
     let opcode = mnemonic.opcode();
+    if folds_otherwise(arguments, mnemonic.ftz()) || disappears(opcode, arguments) {
+        return Ok(false);
+    }
     match (opcode, arguments) {
+        (O::Abs, [_]) => absolute(lifter, ty, mnemonic.ftz(), d, arguments),
+        _ if !as_function => Ok(false),
         (O::Add | O::Sub | O::Mul, &[a, b]) => {
             let may_fuse = mnemonic.rounding().is_none();
             if !may_fuse && lifter.mode.mixed(ty) {
@@ -133,15 +144,19 @@ pub(super) fn halves<'ctx>(
             Ok(true)
         }
         (O::Fma, [_, _, _]) => overloaded(lifter, "llvm.fma", ty, d, arguments),
-        (O::Neg, &[a]) => {
-            let result: BasicValueEnum<'ctx> = match a {
-                BasicValueEnum::VectorValue(a) => negate(lifter, a)?.into(),
-                a => negate(lifter, a.into_float_value())?.into(),
+        (O::Neg, &[a]) if !mnemonic.ftz() => {
+            let result = match a {
+                BasicValueEnum::VectorValue(a) => {
+                    negate(lifter, a, BasicValueEnum::into_vector_value)?
+                }
+                a => {
+                    let a = a.into_float_value();
+                    negate(lifter, a, BasicValueEnum::into_float_value)?
+                }
             };
             lifter.set(d, result, ty)?;
             Ok(true)
         }
-        (O::Abs, [_]) => absolute(lifter, ty, false, d, arguments),
         (O::Min | O::Max, [_, _]) => match float_extremum(mnemonic) {
             Some(name) => overloaded(lifter, name, ty, d, arguments),
             None => Ok(false),
