@@ -1,9 +1,9 @@
 //! Lifts PTX files, lets LLVM verify and print them, reads the result, and gives it to an assembler if one is named.
 //!
 //! `cargo run --release -p r3-codegen --example lift -- [--ptxas PATH] [--passes O3|…] [--level 0…3] [--out FOLDER] [--time]
-//! [--forms] FILES…`
+//! [--forms] [--repeat N] FILES…`
 //!
-//! `--forms` takes a kernel for each form of the table of instructions instead of files, `--lowest` for the first target and
+//! `--repeat` only lifts, so many times, and tells the least processor time. `--forms` takes a kernel for each form of the table of instructions instead of files, `--lowest` for the first target and
 //! version that have it. The end of the output counts what went wrong, by kind.
 
 use std::collections::BTreeMap;
@@ -27,6 +27,7 @@ struct Arguments {
     forms: bool,
     lowest: bool,
     only: Option<String>,
+    repeat: Option<usize>,
     files: Vec<PathBuf>,
 }
 
@@ -40,6 +41,7 @@ fn arguments() -> Result<Arguments, String> {
         forms: false,
         lowest: false,
         only: None,
+        repeat: None,
         files: Vec::new(),
     };
     let mut list = std::env::args().skip(1);
@@ -53,6 +55,9 @@ fn arguments() -> Result<Arguments, String> {
             "--time" => parsed.time = true,
             "--forms" => parsed.forms = true,
             "--lowest" => parsed.lowest = true,
+            "--repeat" => {
+                parsed.repeat = Some(value()?.parse().map_err(|e| format!("--repeat: {e}"))?);
+            }
             "--only" => parsed.only = Some(value()?),
             _ if argument.starts_with("--") => return Err(format!("unknown option {argument}")),
             _ => parsed.files.push(argument.into()),
@@ -167,6 +172,17 @@ fn kernel(form: &Form, instructions: &[&str], lowest: bool) -> String {
     generate::module(&format!("{major}.{minor}"), target, instructions).0
 }
 
+/// What this thread has used of a processor.
+fn processor_time() -> Duration {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: the structure is writable.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
 fn one(name: &str, text: &str, arguments: &Arguments, totals: &mut Totals) {
     totals.files += 1;
     match process(name, text, arguments, totals) {
@@ -191,6 +207,19 @@ fn process(
         keep_nounroll: true,
         keep_calls: true,
     };
+    if let Some(times) = arguments.repeat {
+        let mut least = Duration::MAX;
+        for _ in 0..times {
+            let context = Context::create();
+            let before = processor_time();
+            let lifted = lift(&context, &module, &options);
+            least = least.min(processor_time().saturating_sub(before));
+            lifted.map_err(|e| ("lift".to_owned(), e.to_string()))?;
+        }
+        totals.lines += text.lines().count();
+        totals.lifting += least;
+        return Ok(());
+    }
     let before = Instant::now();
     let lifted = lift(&context, &module, &options);
     let took = before.elapsed();
