@@ -226,3 +226,30 @@ fn what_cannot_be_lifted_stays_text() {
         assert!(made.contains(".param .b8 "), "{made}");
     }
 }
+
+/// Targets on which LLVM copies a parameter before it takes an address of it.
+#[test]
+fn addresses_of_parameters_on_old_targets() {
+    let text = "
+.version 6.0
+.target sm_60
+.address_size 64
+.visible .entry k(.param .u64 p, .param .align 4 .b8 s[32])
+{
+    .reg .b32 %r<3>; .reg .b64 %d<6>;
+    ld.param.u64 %d1, [p];
+    mov.u32 %r1, %tid.x;
+    mul.wide.u32 %d2, %r1, 4;
+    mov.b64 %d3, s;
+    add.s64 %d4, %d3, %d2;
+    ld.param.u32 %r2, [%d4];
+    st.global.u32 [%d1], %r2;
+    ret;
+}
+";
+    for way in [PLAIN, BEST] {
+        let made = emitted(text, way, None);
+        assert!(!made.contains(".local"), "{made}");
+        assert!(!made.contains("cvta"), "{made}");
+    }
+}

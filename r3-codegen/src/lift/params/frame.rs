@@ -80,13 +80,22 @@ pub(crate) fn enter(lifter: &mut Lifter<'_, '_>) -> Result<(), LiftError> {
 
 fn kernel_params(lifter: &mut Lifter<'_, '_>) -> Result<(), LiftError> {
     let (function, byval) = (lifter.function, Attribute::get_named_enum_kind_id("byval"));
+    let old = is_old(lifter.module.target.first().map_or("", |target| target));
     for (index, value) in (0u32..).zip(function.get_params()) {
         let place = AttributeLoc::Param(index);
         let memory = function.get_enum_attribute(place, byval).is_some();
         let address = function.get_string_attribute(place, ADDRESS).is_some();
         let slot = match value {
             BasicValueEnum::PointerValue(pointer) if memory && address => {
-                Slot::Host(pointer, Some(lifter.in_space(pointer, PARAM)?))
+                let param = match old {
+                    false => lifter.in_space(pointer, PARAM)?,
+                    true => {
+                        let bits = address_bits(lifter, Symbol::Param(index), 0)?;
+                        let ty = lifter.globals.types.pointer(PARAM);
+                        lifter.build(|b| b.build_int_to_ptr(bits, ty, ""))?
+                    }
+                };
+                Slot::Host(pointer, Some(param))
             }
             BasicValueEnum::PointerValue(pointer) if memory => Slot::Host(pointer, None),
             value => Slot::Value(value),
@@ -96,6 +105,13 @@ fn kernel_params(lifter: &mut Lifter<'_, '_>) -> Result<(), LiftError> {
         }
     }
     Ok(())
+}
+
+/// A target before `sm_70`: there LLVM copies every parameter of which the address is taken, whatever its attributes say,
+/// and hands out the address of the copy.
+fn is_old(target: &str) -> bool {
+    let digits = target.trim_start_matches("sm_");
+    digits.parse::<u32>().is_ok_and(|sm| sm < 70)
 }
 
 fn function_params(lifter: &mut Lifter<'_, '_>) -> Result<(), LiftError> {

@@ -272,6 +272,16 @@ pub(crate) fn declare<'ctx>(
     if all.clone().any(|v| v.size == 0 || v.size > MOST_BYTES) {
         return Err(inexpressible("a parameter of no or very many bytes"));
     }
+    if all.clone().any(|v| v.align > MOST_ALIGN) {
+        return Err(inexpressible(
+            "a parameter with more alignment than there is",
+        ));
+    }
+    let too_many =
+        |v: &Variable| matches!(of_function(v), Passing::Array { count, .. } if count > MOST_PARTS);
+    if !source.entry && all.clone().any(too_many) {
+        return Err(inexpressible("a parameter of very many parts"));
+    }
     if source.body.is_none() && source.results.len() > 1 {
         return Err(inexpressible(
             "several results of a function defined elsewhere",
@@ -308,6 +318,12 @@ const PTX_KERNEL: u32 = 71;
 
 /// More than any assembler takes.
 const MOST_BYTES: u64 = 1 << 16;
+
+/// Of a parameter, in PTX.
+const MOST_ALIGN: u64 = 128;
+
+/// Values of which an array is passed: each takes LLVM some work.
+const MOST_PARTS: u32 = 2048;
 
 fn linkage(globals: &Globals<'_>, source: &typed::Function) -> Linkage {
     use r3_ptx::tree::Linkage as Ptx;
