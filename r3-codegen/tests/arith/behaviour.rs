@@ -289,9 +289,20 @@ fn a_negated_nan_that_is_used_as_an_integer_is_the_device_s() {
 #[test]
 fn an_operation_whose_result_is_an_operand_still_makes_the_device_s_nan_and_flushes() {
     same(
-        "ld.global.f32 %f1, [%in]; ld.global.b16 %h1, [%in+#1]; mov.b16 %h2, %h1; min.NaN.f16 %h3, %h1, %h2;
+        "ld.global.f32 %f1, [%in]; ld.global.b16 %h1, [%in+#1]; mov.b16 %h2, %h1; min.ftz.NaN.f16 %h3, %h1, %h2;
         mul.ftz.f32 %f2, %f1, 0f3F800000; max.ftz.f32 %f3, %f1, %f1; add.ftz.f32 %f4, %f1, 0f80000000;
         st.global.b16 [%out], %h3; st.global.f32 [%out+#1], %f2; st.global.f32 [%out+#2], %f3; st.global.f32 [%out+#3], %f4;",
+        &[Kind::F32, Kind::F16],
+        4,
+    );
+}
+
+#[test]
+fn the_smaller_of_a_nan_and_itself_is_the_device_s() {
+    same(
+        "ld.global.f32 %f1, [%in]; ld.global.b16 %h1, [%in+#1]; mov.b16 %h2, %h1; min.NaN.f16 %h3, %h1, %h2;
+        max.bf16 %h4, %h2, %h1; max.f32 %f2, %f1, %f1; min.f32 %f3, %f1, 0f7F800000;
+        st.global.b16 [%out], %h3; st.global.b16 [%out+#1], %h4; st.global.f32 [%out+#2], %f2; st.global.f32 [%out+#3], %f3;",
         &[Kind::F32, Kind::F16],
         4,
     );

@@ -78,9 +78,22 @@ pub(super) fn disappears(opcode: Opcode, arguments: &[BasicValueEnum<'_>]) -> bo
     match opcode {
         Opcode::Add | Opcode::Sub => is(|n| n == 0.0),
         Opcode::Mul | Opcode::Div => is(|n| n.abs() == 1.0),
-        Opcode::Min | Opcode::Max => is(f64::is_infinite) || arguments.first() == arguments.get(1),
+        Opcode::Min | Opcode::Max => {
+            let mut origins = arguments.iter().map(origin);
+            is(f64::is_infinite) || origins.next() == origins.next()
+        }
         _ => false,
     }
+}
+
+/// What a value was before its bits were taken for another type.
+fn origin<'ctx>(value: &BasicValueEnum<'ctx>) -> BasicValueEnum<'ctx> {
+    // SAFETY: `value` is a value of a live context.
+    let instruction = unsafe { is_instruction(value.as_value_ref()) };
+    instruction
+        .filter(|instruction| instruction.get_opcode() == InstructionOpcode::BitCast)
+        .and_then(|instruction| instruction.get_operand(0)?.value())
+        .unwrap_or(*value)
 }
 
 /// `.rn` … in names of intrinsics.
