@@ -6,6 +6,7 @@
 //! ```text
 //! --workers N             as many at a time (default: one for each CPU)
 //! --seconds S             for so long (default: 10)
+//! --limit S               time for a candidate (default: 60)
 //! --pipeline random|TEXT  random pipelines (default), or one in the syntax of opt -passes=
 //! --cubin                 as far as a cubin
 //! --assembler ptxas|nvjitlink
@@ -67,6 +68,7 @@ impl Bench {
             match argument.as_str() {
                 "--workers" => bench.limits.workers = number(&value()?)?,
                 "--seconds" => bench.time = Duration::from_secs(number(&value()?)? as u64),
+                "--limit" => bench.limits.time = Duration::from_secs(number(&value()?)? as u64),
                 "--pipeline" => bench.pipeline = Some(value()?).filter(|text| text != "random"),
                 "--cubin" => bench.emit.cubin = true,
                 "--assembler" => {
