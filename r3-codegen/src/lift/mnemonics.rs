@@ -85,7 +85,7 @@ const CHEAP: &[Opcode] = &[
 
 /// The target of a module: what LLVM's code generator has instructions for.
 #[derive(Clone, Copy)]
-pub(super) struct Target {
+pub(crate) struct Target {
     number: u16,
     suffixed: bool,
     version: (u16, u16),
