@@ -62,27 +62,62 @@ pub(super) fn of_operand(operand: &mut Operand) -> Option<&mut Name> {
     }
 }
 
-/// All names in the operands of a body, and in its lists of targets.
-pub(super) fn of_body(body: &Body) -> BTreeSet<Name> {
-    let operands = body.operands.iter().copied();
-    let mut found: BTreeSet<Name> = operands
-        .filter_map(|mut operand| of_operand(&mut operand).copied())
-        .collect();
-    for statement in &body.statements {
-        if let Statement::CallTargets(_, names) = statement {
-            found.extend(names);
+/// The names that matter at module level: few, of the many that bodies have.
+pub(super) struct Global(Vec<bool>);
+
+impl Global {
+    /// Functions and variables of a tree, and other names.
+    pub fn new(module: &tree::Module, more: impl IntoIterator<Item = Name>) -> Self {
+        let mut marks = vec![false; module.names.len()];
+        let items = module.items.iter().filter_map(|item| match item {
+            Item::Function(function) => Some(function.name),
+            Item::Variable(variable) => Some(variable.name),
+            Item::Alias { alias, .. } => Some(*alias),
+            Item::Verbatim { .. } => None,
+        });
+        for name in items.chain(more) {
+            if let Some(mark) = marks.get_mut(name.0 as usize) {
+                *mark = true;
+            }
         }
+        Self(marks)
     }
-    found
+
+    fn has(&self, name: Name) -> bool {
+        self.0.get(name.0 as usize).copied().unwrap_or(false)
+    }
+
+    /// Those in the operands of a body, and in its lists of targets.
+    pub fn of_body(&self, body: &Body) -> BTreeSet<Name> {
+        let operands = body.operands.iter().copied();
+        let mut found: BTreeSet<Name> = operands
+            .filter_map(|mut operand| of_operand(&mut operand).copied())
+            .filter(|name| self.has(*name))
+            .collect();
+        for statement in &body.statements {
+            if let Statement::CallTargets(_, names) = statement {
+                found.extend(names);
+            }
+        }
+        found
+    }
+
+    /// Those that each function with a body names.
+    pub fn of_functions(&self, module: &tree::Module) -> BTreeMap<Name, BTreeSet<Name>> {
+        let items = module.items.iter();
+        items
+            .filter_map(|item| match item {
+                Item::Function(function) => {
+                    Some((function.name, self.of_body(function.body.as_ref()?)))
+                }
+                _ => None,
+            })
+            .collect()
+    }
 }
 
-/// Names that each function with a body reaches, by the functions that it names.
-pub(super) fn reached(module: &tree::Module) -> BTreeMap<Name, BTreeSet<Name>> {
-    let bodies = module.items.iter().filter_map(|item| match item {
-        Item::Function(function) => Some((function.name, of_body(function.body.as_ref()?))),
-        _ => None,
-    });
-    let direct: BTreeMap<Name, BTreeSet<Name>> = bodies.collect();
+/// Names that each function reaches, by the functions that it names.
+pub(super) fn reached(direct: &BTreeMap<Name, BTreeSet<Name>>) -> BTreeMap<Name, BTreeSet<Name>> {
     let all = direct.keys().map(|function| {
         let mut open = vec![*function];
         let mut functions = BTreeSet::from([*function]);

@@ -10,7 +10,7 @@ use r3_ptx::tree::{
 };
 use r3_ptx::typed::{self, FnId, LocalId, Symbol, VarId};
 
-use super::names::{Kept, Tree, of_body, of_operand, reached};
+use super::names::{Global, Kept, Tree, of_operand, reached};
 use crate::lift::variables;
 
 /// LLVM knows one name for all dynamic shared memory. In each function it becomes that of the variable with the largest
@@ -39,7 +39,8 @@ pub(super) fn name_dynamic(made: &mut Tree, checked: &typed::Module) {
         let Some(body) = &mut function.body else {
             continue;
         };
-        if !of_body(body).contains(&general) {
+        let named = |mut operand: Operand| of_operand(&mut operand).copied() == Some(general);
+        if !body.operands.iter().copied().any(named) {
             continue;
         }
         let used = variables::reachable(checked, [id]).variables;
@@ -117,9 +118,17 @@ pub(super) fn restore(
         }
     }
     of_functions.retain(|v| !kept.verbatim.contains(v.source));
-    let mut missing = missing(made, checked, &of_functions);
-    let unnamed = unnamed(made, &of_functions);
-    let at_module_level = place(made, of_functions, &missing);
+    let unique = of_functions.iter().map(|v| v.variable.name);
+    let module_names: Vec<Name> = checked
+        .variables
+        .iter()
+        .filter_map(|variable| made.find(&variable.name))
+        .collect();
+    let global = Global::new(&made.module, unique.chain(module_names));
+    let named = global.of_functions(&made.module);
+    let mut missing = missing(made, checked, &of_functions, &named);
+    let unnamed = unnamed(made, &of_functions, &named);
+    let at_module_level = place(made, of_functions, &missing, &named);
     for (function, list) in unnamed {
         missing.entry(function).or_default().extend(list);
     }
@@ -238,8 +247,9 @@ fn missing(
     made: &Tree,
     checked: &typed::Module,
     of_functions: &[OfFunction<'_>],
+    named: &BTreeMap<Name, BTreeSet<Name>>,
 ) -> BTreeMap<Name, Vec<String>> {
-    let reached = reached(&made.module);
+    let reached = reached(named);
     let kernels = (0u32..)
         .map(FnId)
         .zip(&checked.functions)
@@ -281,16 +291,12 @@ fn missing(
 
 /// Shared variables that their own function named and does not name any more: the assembler places them behind those
 /// that are named.
-fn unnamed(made: &Tree, of_functions: &[OfFunction<'_>]) -> BTreeMap<Name, Vec<String>> {
+fn unnamed(
+    made: &Tree,
+    of_functions: &[OfFunction<'_>],
+    bodies: &BTreeMap<Name, BTreeSet<Name>>,
+) -> BTreeMap<Name, Vec<String>> {
     let mut found: BTreeMap<Name, Vec<String>> = BTreeMap::new();
-    let mut bodies: HashMap<Name, BTreeSet<Name>> = HashMap::new();
-    for item in &made.module.items {
-        if let Item::Function(function) = item
-            && let Some(body) = &function.body
-        {
-            bodies.insert(function.name, of_body(body));
-        }
-    }
     for v in of_functions.iter().filter(|v| v.named && is_static(v)) {
         let Some(home) = made.find(v.source) else {
             continue;
@@ -318,17 +324,9 @@ fn place(
     made: &mut Tree,
     of_functions: Vec<OfFunction<'_>>,
     missing: &BTreeMap<Name, Vec<String>>,
+    users: &BTreeMap<Name, BTreeSet<Name>>,
 ) -> Vec<Variable> {
     let elsewhere: BTreeSet<&str> = missing.values().flatten().map(|name| &**name).collect();
-    let users: Vec<(Name, BTreeSet<Name>)> = made
-        .module
-        .items
-        .iter()
-        .filter_map(|item| match item {
-            Item::Function(function) => Some((function.name, of_body(function.body.as_ref()?))),
-            _ => None,
-        })
-        .collect();
     let mut at_module_level = Vec::new();
     let mut into: HashMap<Name, Vec<Statement>> = HashMap::new();
     for OfFunction {
@@ -342,7 +340,7 @@ fn place(
         let only_home = users
             .iter()
             .all(|(user, names)| Some(*user) == home || !names.contains(&variable.name));
-        let home = home.filter(|home| users.iter().any(|(user, _)| user == home));
+        let home = home.filter(|home| users.contains_key(home));
         let shared = variable.space.is_shared() && variable.linkage != Linkage::Extern;
         match home {
             Some(home) if shared && only_home && !elsewhere.contains(&*unique) => {

@@ -180,6 +180,8 @@ impl Facts {
 /// Compares a module with what becomes of it. Returns how many kernels were equal, or what differs.
 pub fn compare(ptxas: &Path, text: &str, name: &str, way: Way) -> Result<usize, String> {
     let folder = tempfile::tempdir().map_err(|e| e.to_string())?;
+    // For debuggers an assembler does not optimise, and wants to be told so.
+    let text = &*text.replace(", debug\n", "\n");
     let original =
         kernels(ptxas, text, folder.path(), "original").map_err(|e| format!("original: {e}"))?;
     let made = round(text, way, None, &Options::default()).map_err(|e| format!("{name}: {e}"))?;
