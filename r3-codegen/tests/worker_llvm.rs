@@ -234,3 +234,32 @@ fn workers_give_the_same_bytes_whatever_they_compiled_before() {
         thread.join().unwrap();
     }
 }
+
+#[test]
+fn a_pools_throughput_is_measured_without_cargo() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("sum.ptx");
+    std::fs::write(&file, LOOP).unwrap();
+    let bench = |arguments: &[&str]| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_r3-compile-worker"));
+        let output = command
+            .arg("bench")
+            .args(arguments)
+            .arg(&file)
+            .output()
+            .unwrap();
+        (
+            output.status.code(),
+            String::from_utf8(output.stdout).unwrap(),
+        )
+    };
+    let (code, line) = bench(&["--workers", "2", "--seconds", "1"]);
+    assert_eq!(code, Some(0));
+    assert!(line.starts_with("{\"workers\":2,"), "{line}");
+    assert!(line.contains("\"failed\":{},\"started\":2,"), "{line}");
+    assert_eq!(
+        bench(&["--pipeline", "no-such-pass", "--seconds", "1"]).0,
+        Some(2)
+    );
+    assert_eq!(bench(&["--workers", "0"]).0, Some(2));
+}

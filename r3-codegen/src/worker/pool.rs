@@ -23,10 +23,12 @@ pub struct WorkerCommand {
 }
 
 impl WorkerCommand {
-    /// This program itself, started with one argument.
+    /// This program itself, started with one argument: the same file, even when another was put in its place meanwhile.
     pub fn this_program(argument: &str) -> io::Result<WorkerCommand> {
+        let program = PathBuf::from("/proc/self/exe");
+        std::fs::read_link(&program)?;
         Ok(WorkerCommand {
-            program: std::env::current_exe()?,
+            program,
             arguments: vec![argument.into()],
         })
     }
