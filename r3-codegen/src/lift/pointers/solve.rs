@@ -55,8 +55,10 @@ struct Solver<'f> {
     known: Vec<Known>,
     /// Bits of each register.
     widths: Vec<u32>,
-    /// Definitions that a register has a part in, by register.
-    touching: Vec<Vec<u32>>,
+    /// Definitions that a register has a part in.
+    touching: Lists,
+    /// Definitions of a register.
+    makes: Lists,
     /// Definitions to look at.
     queue: Vec<u32>,
     queued: Vec<bool>,
@@ -68,19 +70,21 @@ impl<'f> Solver<'f> {
     fn new(facts: &'f Facts, body: &Body) -> Self {
         let registers = body.registers.len();
         let definitions = facts.definitions.len();
-        let mut touching = vec![Vec::new(); registers];
-        for (i, (register, definition)) in facts.definitions.iter().enumerate() {
-            for register in sources(definition).chain([*register]) {
-                if let Some(list) = touching.get_mut(register.0 as usize) {
-                    list.push(i as u32);
-                }
-            }
-        }
+        let all = || (0u32..).zip(&facts.definitions);
+        let touching = Lists::new(registers, || {
+            all().flat_map(|(i, (to, definition))| {
+                sources(definition)
+                    .chain([*to])
+                    .map(move |register| (register, i))
+            })
+        });
+        let makes = Lists::new(registers, || all().map(|(i, (to, _))| (*to, i)));
         let mut solver = Self {
             facts,
             known: vec![Known::default(); registers],
             widths: body.registers.iter().map(|r| r.ty.bits()).collect(),
             touching,
+            makes,
             queue: (0..definitions as u32).rev().collect(),
             queued: vec![true; definitions],
             refused: 0,
@@ -106,8 +110,7 @@ impl<'f> Solver<'f> {
     }
 
     fn wake(&mut self, register: RegId) {
-        let touching = self.touching.get(register.0 as usize);
-        for &definition in touching.into_iter().flatten() {
+        for &definition in self.touching.of(register) {
             if let Some(queued) = self.queued.get_mut(definition as usize)
                 && !std::mem::replace(queued, true)
             {
@@ -249,19 +252,13 @@ impl<'f> Solver<'f> {
             known.address && !known.integer
         };
         let mut wanted = vec![false; self.known.len()];
-        let mut makes: Vec<Vec<u32>> = vec![Vec::new(); self.known.len()];
-        for (i, (to, _)) in facts.definitions.iter().enumerate() {
-            if let Some(list) = makes.get_mut(to.0 as usize) {
-                list.push(i as u32);
-            }
-        }
         let mut queue: Vec<RegId> = facts.addresses.iter().map(|(r, _)| *r).collect();
         while let Some(register) = queue.pop() {
             match wanted.get_mut(register.0 as usize) {
                 Some(wanted) if able(register) && !*wanted => *wanted = true,
                 _ => continue,
             }
-            for &definition in makes.get(register.0 as usize).into_iter().flatten() {
+            for &definition in self.makes.of(register) {
                 let Some((_, definition)) = facts.definitions.get(definition as usize) else {
                     continue;
                 };
@@ -281,7 +278,17 @@ impl<'f> Solver<'f> {
     fn mixed(&self, pointers: &[bool]) -> Mixed {
         let facts = self.facts;
         let is_pointer = |register: RegId| pointers.get(register.0 as usize) == Some(&true);
-        let forward = Edges::new(pointers.len(), facts, |flow| facts.read(flow));
+        let edges = |of: fn(&'f Facts, Flow) -> &'f [RegId]| {
+            let flows = move || (0u32..).zip(&facts.flows);
+            Lists::new(pointers.len(), || {
+                flows().flat_map(move |(i, flow)| of(facts, *flow).iter().map(move |r| (*r, i)))
+            })
+        };
+        let written = |flow: u32| {
+            let flow = facts.flows.get(flow as usize);
+            flow.map(|flow| facts.written(*flow)).unwrap_or_default()
+        };
+        let forward = edges(Facts::read);
         let mut variables: Vec<RegId> = Vec::new();
         let mut from: Vec<RegId> = Vec::new();
         for &flow in &facts.flows {
@@ -296,7 +303,7 @@ impl<'f> Solver<'f> {
         let rooted: HashSet<u32> = rooted.collect();
         from.extend(loads().filter(|(_, p)| rooted.contains(p)).map(|(r, _)| *r));
         from.extend(&variables);
-        let of_address = forward.reached(from, |flow| facts.written(flow));
+        let of_address = forward.reached(from, written);
         let has = |set: &[bool], r: RegId| set.get(r.0 as usize) == Some(&true);
         let several = |flow: &Flow| {
             let mut found = facts.read(*flow).iter().filter(|r| has(&of_address, **r));
@@ -306,10 +313,13 @@ impl<'f> Solver<'f> {
         if sums.is_empty() {
             return Mixed::No;
         }
-        let of_variable = forward.reached(variables, |flow| facts.written(flow));
-        let backward = Edges::new(pointers.len(), facts, |flow| facts.written(flow));
+        let of_variable = forward.reached(variables, written);
+        let backward = edges(Facts::written);
         let addresses = facts.addresses.iter().map(|(register, _)| *register);
-        let to_address = backward.reached(addresses.collect(), |flow| facts.read(flow));
+        let to_address = backward.reached(addresses.collect(), |flow| {
+            let flow = facts.flows.get(flow as usize);
+            flow.map(|flow| facts.read(*flow)).unwrap_or_default()
+        });
         let used = sums.iter().filter(|sum| {
             let mut written = facts.written(**sum).iter();
             written.any(|r| has(&to_address, *r))
@@ -408,18 +418,18 @@ impl<'f> Solver<'f> {
     }
 }
 
-/// Flows by register.
-struct Edges<'f> {
-    facts: &'f Facts,
+/// A list of numbers for each register.
+struct Lists {
     first: Vec<u32>,
-    flows: Vec<u32>,
+    items: Vec<u32>,
 }
 
-impl<'f> Edges<'f> {
-    fn new<'s>(registers: usize, facts: &'f Facts, of: impl Fn(Flow) -> &'s [RegId]) -> Self {
-        let mut first = vec![0u32; registers + 1];
-        for register in facts.flows.iter().flat_map(|flow| of(*flow)) {
-            if let Some(count) = first.get_mut(register.0 as usize + 1) {
+impl Lists {
+    /// From pairs, which are asked for twice: to count, and to fill in.
+    fn new<P: Iterator<Item = (RegId, u32)>>(registers: usize, pairs: impl Fn() -> P) -> Self {
+        let mut first = vec![0u32; registers + 2];
+        for (register, _) in pairs() {
+            if let Some(count) = first.get_mut(register.0 as usize + 2) {
                 *count += 1;
             }
         }
@@ -428,46 +438,39 @@ impl<'f> Edges<'f> {
             sum += *count;
             *count = sum;
         }
-        let mut next = first.clone();
-        let mut flows = vec![0u32; sum as usize];
-        for (i, flow) in (0u32..).zip(&facts.flows) {
-            for register in of(*flow) {
-                if let Some(next) = next.get_mut(register.0 as usize) {
-                    if let Some(place) = flows.get_mut(*next as usize) {
-                        *place = i;
-                    }
-                    *next += 1;
-                }
+        // The second entry of each register is where its next item goes: in the end, where the next list begins.
+        let mut items = vec![0u32; sum as usize];
+        for (register, item) in pairs() {
+            let Some(next) = first.get_mut(register.0 as usize + 1) else {
+                continue;
+            };
+            if let Some(place) = items.get_mut(*next as usize) {
+                *place = item;
             }
+            *next += 1;
         }
-        Self {
-            facts,
-            first,
-            flows,
-        }
+        Self { first, items }
     }
 
     fn of(&self, register: RegId) -> &[u32] {
         let at = register.0 as usize;
         match (self.first.get(at), self.first.get(at + 1)) {
-            (Some(from), Some(to)) => self.flows.get(*from as usize..*to as usize),
+            (Some(from), Some(to)) => self.items.get(*from as usize..*to as usize),
             _ => None,
         }
         .unwrap_or_default()
     }
 
-    /// Registers that flows lead to from some.
-    fn reached(&self, mut queue: Vec<RegId>, next: impl Fn(Flow) -> &'f [RegId]) -> Vec<bool> {
+    /// Registers that are reached from some.
+    fn reached<'r>(&self, mut queue: Vec<RegId>, next: impl Fn(u32) -> &'r [RegId]) -> Vec<bool> {
         let mut reached = vec![false; self.first.len()];
         while let Some(register) = queue.pop() {
             match reached.get_mut(register.0 as usize) {
                 Some(reached) if !*reached => *reached = true,
                 _ => continue,
             }
-            for &flow in self.of(register) {
-                if let Some(flow) = self.facts.flows.get(flow as usize) {
-                    queue.extend(next(*flow));
-                }
+            for &item in self.of(register) {
+                queue.extend(next(item));
             }
         }
         reached
