@@ -309,6 +309,17 @@ fn the_smaller_of_a_nan_and_itself_is_the_device_s() {
 }
 
 #[test]
+fn of_two_nans_the_order_of_the_operands_tells_which_comes_out() {
+    same(
+        "ld.global.f64 %g1, [%in]; ld.global.f64 %g2, [%in+#1]; add.rn.f64 %g3, %g1, %g2; add.rn.f64 %g4, %g2, %g1;
+        mul.rn.f64 %g5, %g4, %g1; fma.rn.f64 %g6, %g3, %g1, %g2; sub.rn.f64 %g7, %g5, %g3;
+        st.global.f64 [%out], %g4; st.global.f64 [%out+#1], %g5; st.global.f64 [%out+#2], %g6; st.global.f64 [%out+#3], %g7;",
+        &[Kind::F64, Kind::F64],
+        4,
+    );
+}
+
+#[test]
 fn half_precision_does_not_flush_because_single_precision_does() {
     let text = same(
         "ld.global.f32 %f1, [%in]; ld.global.b16 %h1, [%in+#1]; ld.global.b16 %h2, [%in+#2];

@@ -5,9 +5,7 @@
 //! that may be fused, becomes an intrinsic, which LLVM leaves alone but for constants; see [`mode`](crate::lift::mode).
 
 use inkwell::types::{BasicType, FloatType};
-use inkwell::values::{
-    AsValueRef, BasicValueEnum, FastMathFlags, FloatValue, InstructionOpcode, InstructionValue,
-};
+use inkwell::values::{AsValueRef, BasicValueEnum, FastMathFlags, FloatValue, InstructionValue};
 use r3_ptx::isa::{Mnemonic, Opcode, Rounding, ScalarType, Word};
 use r3_ptx::typed::Operand;
 
@@ -78,22 +76,9 @@ pub(super) fn disappears(opcode: Opcode, arguments: &[BasicValueEnum<'_>]) -> bo
     match opcode {
         Opcode::Add | Opcode::Sub => is(|n| n == 0.0),
         Opcode::Mul | Opcode::Div => is(|n| n.abs() == 1.0),
-        Opcode::Min | Opcode::Max => {
-            let mut origins = arguments.iter().map(origin);
-            is(f64::is_infinite) || origins.next() == origins.next()
-        }
+        Opcode::Min | Opcode::Max => is(f64::is_infinite),
         _ => false,
     }
-}
-
-/// What a value was before its bits were taken for another type.
-fn origin<'ctx>(value: &BasicValueEnum<'ctx>) -> BasicValueEnum<'ctx> {
-    // SAFETY: `value` is a value of a live context.
-    let instruction = unsafe { is_instruction(value.as_value_ref()) };
-    instruction
-        .filter(|instruction| instruction.get_opcode() == InstructionOpcode::BitCast)
-        .and_then(|instruction| instruction.get_operand(0)?.value())
-        .unwrap_or(*value)
 }
 
 /// `.rn` … in names of intrinsics.
@@ -155,7 +140,10 @@ pub(super) fn lift<'ctx, 'm>(
     match (opcode, arguments) {
         (O::Add | O::Sub | O::Mul, [a, b]) => {
             let may_fuse = mnemonic.rounding().is_none();
-            let plain = as_function && (may_fuse || (nearest && !lifter.mode.mixed(ty)));
+            // Which NaN of two comes out of `.f64` is told by their order, and LLVM changes it.
+            let ordered = ty == ScalarType::F64 && opcode != O::Sub;
+            let apart = ordered || lifter.mode.mixed(ty);
+            let plain = as_function && (may_fuse || (nearest && !apart));
             if plain {
                 let (mut a, mut b) = (a.into_float_value(), b.into_float_value());
                 if opcode == O::Mul && may_fuse {
@@ -203,10 +191,7 @@ pub(super) fn lift<'ctx, 'm>(
             if !as_function {
                 return Ok(false);
             }
-            let Some(name) = extremum(mnemonic) else {
-                return Ok(false);
-            };
-            overloaded(lifter, name, ty, d, arguments)
+            lesser_or_greater(lifter, mnemonic, ty, d, arguments)
         }
         _ => Ok(false),
     }
@@ -275,22 +260,25 @@ fn fence<'ctx>(
     Ok(hidden.unwrap_or(value))
 }
 
+/// Whether a value is a constant.
+fn is_constant(value: &BasicValueEnum<'_>) -> bool {
+    // SAFETY: the value is live.
+    unsafe { llvm_sys::core::LLVMIsConstant(value.as_value_ref()) != 0 }
+}
+
 /// The number that a constant is.
 fn number(value: FloatValue<'_>) -> Option<f64> {
     // SAFETY: `value` is live. Other constants than numbers have no value to ask for.
     let is_number = unsafe { !llvm_sys::core::LLVMIsAConstantFP(value.as_value_ref()).is_null() };
-    let (number, _) = value.get_constant().filter(|_| is_number)?;
-    Some(number)
+    if !is_number {
+        return None;
+    }
+    value.get_constant().map(|(number, _)| number)
 }
 
 /// Whether LLVM would compute something of constants otherwise than the device: it knows neither which NaN comes out, nor, as
 /// long as it builds, whether the function flushes. Such an instruction stays as it is.
 pub(super) fn folds_otherwise(arguments: &[BasicValueEnum<'_>], ftz: bool) -> bool {
-    let constant = |value: &BasicValueEnum<'_>| match value {
-        BasicValueEnum::FloatValue(value) => value.is_const(),
-        BasicValueEnum::VectorValue(value) => value.is_const(),
-        _ => false,
-    };
     let special = |value: &BasicValueEnum<'_>| match value {
         &BasicValueEnum::FloatValue(value) => number(value).is_some_and(|n| {
             n.is_nan() || (ftz && n != 0.0 && n.abs() < least_normal(value.get_type()))
@@ -299,7 +287,7 @@ pub(super) fn folds_otherwise(arguments: &[BasicValueEnum<'_>], ftz: bool) -> bo
         BasicValueEnum::VectorValue(value) => value.is_const(),
         _ => false,
     };
-    arguments.iter().all(constant) || arguments.iter().any(special)
+    arguments.iter().all(is_constant) || arguments.iter().any(special)
 }
 
 /// The smallest normal number of a type that is flushed.
@@ -340,8 +328,27 @@ pub(super) fn absolute<'ctx>(
     overloaded(lifter, name, ty, d, arguments)
 }
 
+/// `min` and `max` of two.
+pub(super) fn lesser_or_greater<'ctx>(
+    lifter: &mut Lifter<'ctx, '_>,
+    mnemonic: &Mnemonic,
+    ty: ScalarType,
+    d: &Operand,
+    arguments: &[BasicValueEnum<'ctx>],
+) -> Handled {
+    let (Some(name), &[a, b]) = (extremum(mnemonic), arguments) else {
+        return Ok(false);
+    };
+    // LLVM takes a value for the smaller of it and itself; the device's NaN is another, and it flushes.
+    let b = match is_constant(&a) || is_constant(&b) {
+        true => b,
+        false => fence(lifter, b)?,
+    };
+    overloaded(lifter, name, ty, d, &[a, b])
+}
+
 /// LLVM's counterpart of `min` and `max`; `None` for those with signs apart.
-pub(super) fn extremum(mnemonic: &Mnemonic) -> Option<&'static str> {
+fn extremum(mnemonic: &Mnemonic) -> Option<&'static str> {
     if mnemonic.has(Word::Abs) || mnemonic.has(Word::Xorsign) {
         return None;
     }

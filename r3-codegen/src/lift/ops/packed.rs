@@ -6,8 +6,7 @@ use r3_ptx::isa::{Mnemonic, Opcode, ScalarType, Word};
 use r3_ptx::typed::Operand;
 
 use super::float::{
-    absolute, basic, disappears, extremum as float_extremum, folds_otherwise, keep_two, negate,
-    overloaded,
+    absolute, basic, disappears, folds_otherwise, keep_two, lesser_or_greater, negate, overloaded,
 };
 use super::integer::{extremum, set_call};
 use crate::error::LiftError;
@@ -157,10 +156,7 @@ pub(super) fn halves<'ctx>(
             lifter.set(d, result, ty)?;
             Ok(true)
         }
-        (O::Min | O::Max, [_, _]) => match float_extremum(mnemonic) {
-            Some(name) => overloaded(lifter, name, ty, d, arguments),
-            None => Ok(false),
-        },
+        (O::Min | O::Max, [_, _]) => lesser_or_greater(lifter, mnemonic, ty, d, arguments),
         _ => Ok(false),
     }
 }
