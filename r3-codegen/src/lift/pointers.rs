@@ -8,11 +8,18 @@
 //! 2. [`solve`] decides. A register is a pointer when it is used as an address, itself or through others made of it, and
 //!    *all* its definitions give one: the address of a variable, `cvta`, a load (of a parameter above all), a copy, and
 //!    sums in which exactly one part is a pointer. Whatever is unclear stays an integer.
+//! 3. [`groups`] has the space of pointers that are made of each other.
+//! 4. [`mixed`](mod@mixed) looks for addresses that are made of several others.
 //!
 //! What LLVM concludes from a pointer must hold. It takes for granted that an address made from one variable never reaches
-//! another. Arithmetic from variable to variable (`a + (b - a)`, which loop optimisers like to write) would break that, so
-//! a sum with an index that itself came from an address is an integer.
+//! another. Arithmetic from variable to variable (`a + (b - a)`, which loop optimisers like to write) would break that. Where
+//! it is found, all addresses of a function stay integers, and LLVM is not shown of which variable they are: it would make
+//! a step from a variable even of an integer. Where only parameters and addresses from memory are mixed, of which LLVM
+//! assumes nothing, parameters alone stay integers, so that nobody can promise anything of what they point to.
 
+mod groups;
+mod lists;
+mod mixed;
 mod scan;
 mod solve;
 #[cfg(test)]
@@ -21,39 +28,33 @@ mod tests;
 use r3_ptx::isa::Space;
 use r3_ptx::typed::{Function, Module, RegId, Symbol};
 
+use super::globals::address_space;
+
 /// LLVM's number of an address space.
-pub(crate) mod space {
+mod space {
     /// Generic addresses.
-    pub(crate) const GENERIC: u32 = 0;
+    pub(super) const GENERIC: u32 = 0;
     /// `.global`
-    pub(crate) const GLOBAL: u32 = 1;
+    pub(super) const GLOBAL: u32 = 1;
     /// `.shared`, `.shared::cta`
-    pub(crate) const SHARED: u32 = 3;
+    pub(super) const SHARED: u32 = 3;
     /// `.const`
-    pub(crate) const CONST: u32 = 4;
+    pub(super) const CONST: u32 = 4;
     /// `.local`
-    pub(crate) const LOCAL: u32 = 5;
+    pub(super) const LOCAL: u32 = 5;
     /// `.shared::cluster`
-    pub(crate) const CLUSTER: u32 = 7;
+    pub(super) const CLUSTER: u32 = 7;
     /// `.param`
-    pub(crate) const PARAM: u32 = 101;
+    pub(super) const PARAM: u32 = 101;
 }
 
 /// LLVM's number of a state space; no space is the generic one.
-pub(crate) fn number(space: Option<Space>) -> u32 {
-    match space {
-        None | Some(Space::Generic | Space::Reg | Space::SReg | Space::Tex) => space::GENERIC,
-        Some(Space::Global) => space::GLOBAL,
-        Some(Space::Shared | Space::SharedCta) => space::SHARED,
-        Some(Space::SharedCluster) => space::CLUSTER,
-        Some(Space::Const) => space::CONST,
-        Some(Space::Local) => space::LOCAL,
-        Some(Space::Param | Space::ParamEntry | Space::ParamFunc) => space::PARAM,
-    }
+fn number(space: Option<Space>) -> u32 {
+    address_space(space.unwrap_or(Space::Generic)).into()
 }
 
 /// Bits of a pointer into an address space, as `--nvptx-short-ptr` has them.
-pub(crate) fn pointer_bits(number: u32) -> u32 {
+fn pointer_bits(number: u32) -> u32 {
     match number {
         space::SHARED | space::CONST | space::LOCAL | space::CLUSTER => 32,
         _ => 64,
@@ -108,7 +109,7 @@ pub(crate) fn roots(module: &Module, function: &Function) -> Roots {
     let mut parameters = vec![None; function.params.len()];
     // Nothing may be said of what a parameter points to when the way from there may lead anywhere.
     let mut loads = facts.parameter_loads.as_slice();
-    if mixed != solve::Mixed::No {
+    if mixed != mixed::Mixed::No {
         loads = &[];
     }
     for &(register, parameter) in loads {
@@ -125,7 +126,7 @@ pub(crate) fn roots(module: &Module, function: &Function) -> Roots {
     Roots {
         registers: registers.into_iter().map(|s| s.map(named)).collect(),
         parameters,
-        mixed: mixed == solve::Mixed::Variables,
+        mixed: mixed == mixed::Mixed::Variables,
     }
 }
 

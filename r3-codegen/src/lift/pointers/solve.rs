@@ -1,11 +1,11 @@
 //! Decides which registers are pointers.
 
-use std::collections::HashSet;
-
 use r3_ptx::typed::{Body, RegId};
 
-use super::scan::{Definition, Facts, Flow, Part, integer};
-use super::{pointer_bits, space};
+use super::groups::{Group, Groups};
+use super::lists::Lists;
+use super::mixed::{Mixed, mixed};
+use super::scan::{Definition, Facts, Part, integer};
 
 /// Rounds after which everything is left an integer. Real code needs two or three.
 const ROUNDS: usize = 16;
@@ -16,7 +16,7 @@ pub(super) fn solve(facts: &Facts, body: &Body) -> (Vec<Option<u32>>, Mixed) {
     for _ in 0..ROUNDS {
         solver.settle();
         let pointers = solver.wanted();
-        let mixed = solver.mixed(&pointers);
+        let mixed = mixed(facts, &pointers);
         if mixed == Mixed::Variables {
             break;
         }
@@ -27,18 +27,6 @@ pub(super) fn solve(facts: &Facts, body: &Body) -> (Vec<Option<u32>>, Mixed) {
         }
     }
     (vec![None; body.registers.len()], Mixed::Variables)
-}
-
-/// What addresses are made of.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Mixed {
-    /// Each of one other.
-    #[default]
-    No,
-    /// Some of several, but none of a variable.
-    Pointers,
-    /// Some of several, and a variable is among them.
-    Variables,
 }
 
 /// What is known of one register.
@@ -274,66 +262,6 @@ impl<'f> Solver<'f> {
         wanted
     }
 
-    /// Whether some address is made of several: by the way from one to the other, above all.
-    fn mixed(&self, pointers: &[bool]) -> Mixed {
-        let facts = self.facts;
-        let is_pointer = |register: RegId| pointers.get(register.0 as usize) == Some(&true);
-        let edges = |of: fn(&'f Facts, Flow) -> &'f [RegId]| {
-            let flows = move || (0u32..).zip(&facts.flows);
-            Lists::new(pointers.len(), || {
-                flows().flat_map(move |(i, flow)| of(facts, *flow).iter().map(move |r| (*r, i)))
-            })
-        };
-        let written = |flow: u32| {
-            let flow = facts.flows.get(flow as usize);
-            flow.map(|flow| facts.written(*flow)).unwrap_or_default()
-        };
-        let forward = edges(Facts::read);
-        let mut variables: Vec<RegId> = Vec::new();
-        let mut from: Vec<RegId> = Vec::new();
-        for &flow in &facts.flows {
-            if flow.variable {
-                variables.extend(facts.written(flow));
-            }
-            from.extend(facts.read(flow).iter().filter(|r| is_pointer(**r)));
-        }
-        // A parameter may be loaded twice, and only once for an address.
-        let loads = || facts.parameter_loads.iter();
-        let rooted = loads().filter(|(r, _)| is_pointer(*r)).map(|(_, p)| *p);
-        let rooted: HashSet<u32> = rooted.collect();
-        from.extend(loads().filter(|(_, p)| rooted.contains(p)).map(|(r, _)| *r));
-        from.extend(&variables);
-        let of_address = forward.reached(from, written);
-        let has = |set: &[bool], r: RegId| set.get(r.0 as usize) == Some(&true);
-        let several = |flow: &Flow| {
-            let mut found = facts.read(*flow).iter().filter(|r| has(&of_address, **r));
-            flow.sum && found.nth(1).is_some()
-        };
-        let sums: Vec<Flow> = facts.flows.iter().copied().filter(several).collect();
-        if sums.is_empty() {
-            return Mixed::No;
-        }
-        let of_variable = forward.reached(variables, written);
-        let backward = edges(Facts::written);
-        let addresses = facts.addresses.iter().map(|(register, _)| *register);
-        let to_address = backward.reached(addresses.collect(), |flow| {
-            let flow = facts.flows.get(flow as usize);
-            flow.map(|flow| facts.read(*flow)).unwrap_or_default()
-        });
-        let used = sums.iter().filter(|sum| {
-            let mut written = facts.written(**sum).iter();
-            written.any(|r| has(&to_address, *r))
-        });
-        let mixed = used.map(|sum| {
-            let mut read = facts.read(*sum).iter();
-            match read.any(|r| has(&of_variable, *r)) {
-                true => Mixed::Variables,
-                false => Mixed::Pointers,
-            }
-        });
-        mixed.max().unwrap_or_default()
-    }
-
     /// The space of each pointer. Refuses those with none, or with several.
     fn spaces(&mut self, pointers: &[bool]) -> Vec<Option<u32>> {
         let facts = self.facts;
@@ -418,65 +346,6 @@ impl<'f> Solver<'f> {
     }
 }
 
-/// A list of numbers for each register.
-struct Lists {
-    first: Vec<u32>,
-    items: Vec<u32>,
-}
-
-impl Lists {
-    /// From pairs, which are asked for twice: to count, and to fill in.
-    fn new<P: Iterator<Item = (RegId, u32)>>(registers: usize, pairs: impl Fn() -> P) -> Self {
-        let mut first = vec![0u32; registers + 2];
-        for (register, _) in pairs() {
-            if let Some(count) = first.get_mut(register.0 as usize + 2) {
-                *count += 1;
-            }
-        }
-        let mut sum = 0;
-        for count in &mut first {
-            sum += *count;
-            *count = sum;
-        }
-        // The second entry of each register is where its next item goes: in the end, where the next list begins.
-        let mut items = vec![0u32; sum as usize];
-        for (register, item) in pairs() {
-            let Some(next) = first.get_mut(register.0 as usize + 1) else {
-                continue;
-            };
-            if let Some(place) = items.get_mut(*next as usize) {
-                *place = item;
-            }
-            *next += 1;
-        }
-        Self { first, items }
-    }
-
-    fn of(&self, register: RegId) -> &[u32] {
-        let at = register.0 as usize;
-        match (self.first.get(at), self.first.get(at + 1)) {
-            (Some(from), Some(to)) => self.items.get(*from as usize..*to as usize),
-            _ => None,
-        }
-        .unwrap_or_default()
-    }
-
-    /// Registers that are reached from some.
-    fn reached<'r>(&self, mut queue: Vec<RegId>, next: impl Fn(u32) -> &'r [RegId]) -> Vec<bool> {
-        let mut reached = vec![false; self.first.len()];
-        while let Some(register) = queue.pop() {
-            match reached.get_mut(register.0 as usize) {
-                Some(reached) if !*reached => *reached = true,
-                _ => continue,
-            }
-            for &item in self.of(register) {
-                queue.extend(next(item));
-            }
-        }
-        reached
-    }
-}
-
 /// Registers in a definition.
 fn sources(definition: &Definition) -> impl Iterator<Item = RegId> + '_ {
     let (parts, resized) = match definition {
@@ -502,120 +371,4 @@ enum Base {
     Open,
     /// This part; the flag: something shows it, it is not only that the other cannot be.
     Part(Part, bool),
-}
-
-/// Registers that hold addresses in the same space: sets that grow together.
-struct Groups {
-    parents: Vec<u32>,
-}
-
-impl Groups {
-    fn new(len: usize) -> Self {
-        Self {
-            parents: (0..len as u32).collect(),
-        }
-    }
-
-    fn parent(&self, i: u32) -> u32 {
-        self.parents.get(i as usize).copied().unwrap_or(i)
-    }
-
-    fn of(&mut self, register: RegId) -> usize {
-        let mut i = register.0;
-        while self.parent(i) != i {
-            let above = self.parent(self.parent(i));
-            if let Some(parent) = self.parents.get_mut(i as usize) {
-                *parent = above;
-            }
-            i = above;
-        }
-        i as usize
-    }
-
-    fn join(&mut self, a: RegId, b: RegId) {
-        let (a, b) = (self.of(a), self.of(b));
-        let (low, high) = (a.min(b), a.max(b));
-        if let Some(parent) = self.parents.get_mut(high) {
-            *parent = low as u32;
-        }
-    }
-}
-
-/// What is known of a group.
-#[derive(Clone, Copy, Debug, Default)]
-struct Group {
-    /// Spaces in which its addresses are made, as a set.
-    made: Spaces,
-    /// Spaces in which they are used.
-    used: Spaces,
-    /// Some address comes from memory.
-    rooted: bool,
-    /// Bits of its registers, or-ed: 32, 64.
-    widths: u32,
-    /// Bits of those of its registers that are used as integers.
-    bits: u32,
-}
-
-/// A set of address spaces.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Spaces(u128);
-
-impl Spaces {
-    fn of(spaces: &[u32]) -> Self {
-        spaces.iter().fold(Self::default(), |set, s| set.with(*s))
-    }
-
-    fn with(self, space: u32) -> Self {
-        Self(self.0 | 1 << space)
-    }
-
-    fn within(self, others: &[u32]) -> bool {
-        self.0 & !Self::of(others).0 == 0
-    }
-
-    fn is_empty(self) -> bool {
-        self.0 == 0
-    }
-}
-
-impl Group {
-    fn made(&mut self, space: u32) {
-        self.made = self.made.with(space);
-    }
-
-    fn used(&mut self, space: u32) {
-        self.used = self.used.with(space);
-    }
-
-    /// The one space that serves all definitions and uses.
-    fn space(self) -> Option<u32> {
-        if self.made.is_empty() && !self.rooted {
-            return None;
-        }
-        // An address in global memory has the same bits as a generic one, and `.shared` is a part of `.shared::cluster`.
-        let serves: &[(u32, &[u32])] = &[
-            (space::GLOBAL, &[space::GLOBAL]),
-            (space::GENERIC, &[space::GENERIC, space::GLOBAL]),
-            (space::GLOBAL, &[space::GENERIC, space::GLOBAL]),
-            (space::SHARED, &[space::SHARED, space::CLUSTER]),
-            (space::CONST, &[space::CONST]),
-            (space::LOCAL, &[space::LOCAL]),
-            (space::PARAM, &[space::PARAM]),
-        ];
-        let (found, _) = serves.iter().find(|(space, uses)| {
-            let makes = match self.made.is_empty() {
-                true => *space != space::PARAM,
-                false => self.made == Spaces::of(&[*space]),
-            };
-            makes && self.used.within(uses)
-        })?;
-        let narrow = pointer_bits(*found) < 64;
-        let fits = match *found {
-            space::SHARED => self.bits & 64 == 0,
-            // LLVM cannot take the bits of a parameter's address.
-            space::PARAM => self.widths == 64 && self.bits == 0,
-            _ => self.widths == 64 && !(narrow && self.bits != 0),
-        };
-        fits.then_some(*found)
-    }
 }
