@@ -245,6 +245,63 @@ fn sizes_of_the_launch_replace_registers_and_bound_others() {
     );
 }
 
+/// What PTX's divisions give where LLVM's give nothing, for divisors that became constants.
+#[test]
+fn divisions_by_constants_are_opened_with_their_odd_cases() {
+    let code = |ty: &str, bits: u32, class: &str| {
+        format!(
+            "define ptx_kernel void @k(ptr %p, i{bits} %a, i{bits} %b) {{
+               %n = add i{bits} %b, 0
+               %q = call i{bits} asm \"div.{ty} $0, $1, $2;\", \"={class},{class},{class}\"(i{bits} %a, i{bits} %n)
+               store volatile i{bits} %q, ptr %p
+               %r = call i{bits} asm \"rem.{ty} $0, $1, $2;\", \"={class},{class},{class}\"(i{bits} %a, i{bits} %n)
+               store volatile i{bits} %r, ptr %p
+               ret void
+             }}"
+        )
+    };
+    let cases: [(&str, u32, &str, i64, i64, i64, i64); 8] = [
+        ("s32", 32, "r", -7, 2, -3, -1),
+        ("s32", 32, "r", -7, 0, -1, -1),
+        (
+            "s32",
+            32,
+            "r",
+            i64::from(i32::MIN),
+            -1,
+            i64::from(i32::MIN),
+            0,
+        ),
+        ("s32", 32, "r", 9, -1, -9, 0),
+        ("u32", 32, "r", 9, 0, -1, -1),
+        ("u32", 32, "r", 9, -1, 0, 9),
+        ("s64", 64, "l", i64::MIN, -1, i64::MIN, 0),
+        ("u16", 16, "h", 9, 4, 2, 1),
+    ];
+    for (ty, bits, class, a, b, quotient, remainder) in cases {
+        let bytes = |value: i64| {
+            value
+                .to_le_bytes()
+                .into_iter()
+                .take(bits as usize / 8)
+                .collect::<Vec<u8>>()
+        };
+        let (text, _) = specialised(
+            &code(ty, bits, class),
+            &params(&[(1, 0, &bytes(a)), (2, 0, &bytes(b))]),
+        );
+        for wanted in [quotient, remainder] {
+            assert!(
+                text.contains(&format!("store volatile i{bits} {wanted}, ptr %p")),
+                "{ty} {a} {b}: {wanted}\n{text}"
+            );
+        }
+    }
+    // By what only the launch knows it stays what it was.
+    let (text, _) = specialised(&code("s32", 32, "r"), &params(&[(1, 0, &[1, 0, 0, 0])]));
+    assert_eq!(text.matches(" asm ").count(), 2, "{text}");
+}
+
 const POINTERS: &str = r"
 define ptx_kernel void @k(ptr %a, ptr %b, i64 %c) {
   %x = load i32, ptr %a

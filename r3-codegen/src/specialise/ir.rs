@@ -11,12 +11,12 @@ use llvm_sys::core::{
     LLVMConstIntToPtr, LLVMCountParams, LLVMCreateBuilderInContext, LLVMDisposeBuilder,
     LLVMGetArgOperand, LLVMGetCalledValue, LLVMGetElementType, LLVMGetEntryBasicBlock,
     LLVMGetFirstInstruction, LLVMGetFirstUse, LLVMGetGEPSourceElementType,
-    LLVMGetInstructionOpcode, LLVMGetIntTypeWidth, LLVMGetIntrinsicID, LLVMGetModuleContext,
-    LLVMGetNextInstruction, LLVMGetNextUse, LLVMGetNumOperands, LLVMGetOperand, LLVMGetParam,
-    LLVMGetTypeContext, LLVMGetTypeKind, LLVMGetUser, LLVMIntTypeInContext, LLVMIsACallInst,
-    LLVMIsAConstantInt, LLVMIsAFunction, LLVMIsAInlineAsm, LLVMIsAInstruction,
-    LLVMPositionBuilderBefore, LLVMReplaceAllUsesWith, LLVMSetAlignment, LLVMSetOperand,
-    LLVMTypeOf,
+    LLVMGetInlineAsmAsmString, LLVMGetInstructionOpcode, LLVMGetIntTypeWidth, LLVMGetIntrinsicID,
+    LLVMGetModuleContext, LLVMGetNextInstruction, LLVMGetNextUse, LLVMGetNumOperands,
+    LLVMGetOperand, LLVMGetParam, LLVMGetTypeContext, LLVMGetTypeKind, LLVMGetUser,
+    LLVMIntTypeInContext, LLVMIsACallInst, LLVMIsAConstantInt, LLVMIsAFunction, LLVMIsAInlineAsm,
+    LLVMIsAInstruction, LLVMPositionBuilderBefore, LLVMReplaceAllUsesWith, LLVMSetAlignment,
+    LLVMSetOperand, LLVMTypeOf,
 };
 use llvm_sys::prelude::{LLVMBuilderRef, LLVMTypeRef, LLVMValueRef};
 use llvm_sys::target::{
@@ -284,6 +284,25 @@ impl<'m> Value<'m> {
                 Callee::Function
             })
         }
+    }
+
+    /// The text of the inline assembly that a call is.
+    pub fn assembly(self) -> Option<&'m str> {
+        // SAFETY: see above; only a call is asked for what it calls, only inline assembly for its text, which LLVM keeps
+        // as long as the context.
+        let text = unsafe {
+            if LLVMIsACallInst(self.0).is_null() {
+                return None;
+            }
+            let called = LLVMGetCalledValue(self.0);
+            if LLVMIsAInlineAsm(called).is_null() {
+                return None;
+            }
+            let mut length = 0;
+            let text = LLVMGetInlineAsmAsmString(called, &raw mut length);
+            std::slice::from_raw_parts(text.cast::<u8>(), length)
+        };
+        std::str::from_utf8(text).ok()
     }
 
     /// An argument of a call; callers know that there is one.

@@ -7,8 +7,10 @@
 //! - `params`: constant bytes of parameters.
 //! - `launch`: grid and block.
 //! - `pointers`: memory that is reached by one parameter only, and alignment.
+//! - `divisions`: by what became a constant.
 //! - `loops`: unroll counts, which need no guard.
 
+mod divisions;
 mod ir;
 mod launch;
 mod loops;
@@ -134,6 +136,9 @@ pub fn apply(
     pointers::noalias(module, function, kernel, &facts.noalias, &mut done)?;
     params::apply(module, function, kernel, &facts.params, &mut done)?;
     launch::apply(module, facts, &mut done)?;
+    if !done.guards.is_empty() {
+        divisions::open(module);
+    }
     Ok(done)
 }
 
