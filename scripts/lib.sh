@@ -7,6 +7,8 @@ tools=$root/.tools
 # Tools that setup.sh fetched come after what the machine has, so that a developer's own win.
 PATH=$PATH:${CARGO_HOME:-$HOME/.cargo}/bin:$tools/test/bin:$tools/package/bin
 export PATH
+# Where R3's programs look for NVIDIA's assembler, besides the usual places.
+export R3_TOOLS=$tools
 
 step() { printf '\n== %s\n' "$*"; }
 say() { printf '%s\n' "$*"; }
