@@ -181,7 +181,7 @@ macro_rules! archives {
 }
 
 archives!(
-    async_alloc: 1,
+    async_alloc: 2,
     cluster: 1,
     cooperative: 1,
     driver_extra: 1,
@@ -199,7 +199,7 @@ archives!(
     reduction: 2,
     saxpy: 1,
     saxpy_shared: 1,
-    streams: 1,
+    streams: 2,
     threads: 1,
     vmm: 1,
     wilson: 1,
