@@ -516,6 +516,45 @@ fn broken_text_is_an_error_wherever_it_breaks() {
     }
 }
 
+/// Code for which `sm_80` has no instruction: LLVM's code generator gives up, and with it the process.
+const IMPOSSIBLE: &str = r"
+declare void @llvm.nvvm.wgmma.fence.sync.aligned()
+define ptx_kernel void @k() {
+  call void @llvm.nvvm.wgmma.fence.sync.aligned()
+  ret void
+}";
+
+#[test]
+fn a_process_that_llvm_ends_leaves_the_reason() {
+    let output = Command::new(std::env::current_exe().expect("this test"))
+        .args([
+            "--ignored",
+            "--exact",
+            "compiles_the_impossible",
+            "--nocapture",
+        ])
+        .output()
+        .expect("started");
+    assert!(!output.status.success());
+    let said = String::from_utf8_lossy(&output.stderr);
+    let reason = said
+        .lines()
+        .find_map(|line| line.strip_prefix(passes::FATAL))
+        .unwrap_or_else(|| panic!("{said}"));
+    assert!(reason.contains("wgmma.fence"), "{reason}");
+}
+
+/// Started by the test above.
+#[test]
+#[ignore = "part of another test"]
+fn compiles_the_impossible() {
+    let outcome = compile(&Recipe {
+        target: Some("sm_80".to_owned()),
+        ..recipe(Code::Llvm(IMPOSSIBLE.to_owned()))
+    });
+    panic!("LLVM went on: {outcome:?}");
+}
+
 /// Recipes whose products are compared: all kinds of code, presets and random pipelines.
 fn recipes() -> Vec<Recipe> {
     let mut all = Vec::new();
