@@ -2,13 +2,21 @@
 
 #![allow(dead_code, clippy::unwrap_used)]
 
+use r3_codegen::passes::random_pipeline;
+use r3_codegen::recipe::Pipeline;
+
 use crate::common::{self, Launch, PIPELINES};
 
-/// Checks that a kernel leaves the same bytes, lifted or not.
+/// Checks that a kernel leaves the same bytes, lifted or not: through the pipelines of all tests, and through one of its own
+/// that is drawn by its text.
 pub fn same(ptx: &str, launch: &Launch<'_>) {
     let expected = common::run(ptx, launch).unwrap_or_else(|e| panic!("the original: {e}\n{ptx}"));
     assert!(expected != launch.buffers, "the kernel does nothing\n{ptx}");
-    for (pipeline, level) in PIPELINES {
+    let seed = ptx.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    let own = (Pipeline::Text(random_pipeline(seed)), 3);
+    for (pipeline, level) in PIPELINES.iter().chain([&own]) {
         let printed = common::relifted(ptx, pipeline, *level);
         let found = common::run(&printed, launch)
             .unwrap_or_else(|e| panic!("{pipeline:?} at {level}: {e}\n{printed}"));
