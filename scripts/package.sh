@@ -53,9 +53,9 @@ built --package r3-softcuda
 # holds the static ones alone is looked into first.
 static=$build/static
 mkdir -p "$static"
-for library in stdc++ z zstd; do
+for library in stdc++ z zstd ffi; do
     file=$(cc -print-file-name="lib$library.a")
-    [ -f "$file" ] || die "lib$library.a is missing: install g++, zlib1g-dev and libzstd-dev (Debian's names)"
+    [ -f "$file" ] || die "lib$library.a is missing: install g++, zlib1g-dev, libzstd-dev and libffi-dev (Debian's names)"
     ln -sfn "$file" "$static/"
 done
 # with_llvm [OPTION…]: builds with LLVM inside.
@@ -101,7 +101,8 @@ scripts/crates.py licenses r3-intercept r3-replay r3-softcuda \
     --with "LLVM libunwind=$tools/package/ziglang/lib/libunwind/LICENSE.TXT" \
     --with "LLVM=$(copyright llvm-22-dev)" \
     --with "libstdc++=$(copyright libstdc++6)" \
-    --with "zlib=$(copyright zlib1g-dev)" >"$tree/THIRD-PARTY-LICENSES"
+    --with "zlib=$(copyright zlib1g-dev)" \
+    --with "libffi=$(copyright libffi-dev)" >"$tree/THIRD-PARTY-LICENSES"
 
 step "checking"
 scripts/check-package.sh "$tree"
