@@ -306,6 +306,43 @@ fn constants_and_variables_of_the_module() {
     same(&text, &launch());
 }
 
+#[test]
+fn dynamic_shared_arrays_are_the_same_memory() {
+    let body = "
+        .reg .b32 %a, %b, %v, %w;
+        mov.u32 %a, first; mov.u32 %b, second; mad.lo.u32 %a, %t, 4, %a; mad.lo.u32 %b, %t, 4, %b;
+        ld.global.u32 %v, [%in]; st.shared.u32 [%a], %v; st.shared.u32 [%b], %t; ld.shared.u32 %w, [%a];
+        st.global.u32 [%out], %w; st.shared.u32 [first], %v; ld.shared.u32 %w, [second]; st.global.u32 [%out+4], %w;
+    ";
+    let text = format!(
+        ".extern .shared .align 16 .b8 first[];\n.extern .shared .align 4 .b32 second[];\n{}",
+        kernel(body)
+    );
+    let launch = Launch {
+        block: [1, 1, 1],
+        dynamic_shared: 256,
+        ..launch()
+    };
+    same(&text, &launch);
+}
+
+#[test]
+fn guards_sinks_and_vectors_of_special_registers() {
+    let body = "
+        .reg .b32 %v<4>, %w; .reg .b64 %l; .reg .pred %p; .reg .v2 .b32 %pair;
+        mov.v4.u32 {%v0, %v1, %v2, %v3}, %tid; add.u32 %w, %v0, %v1; st.global.u32 [%out], %w;
+        mov.v4.u32 {%v0, _, _, %v3}, %ntid; st.global.u32 [%out+4], %v0;
+        and.b32 %w, %t, 3; setp.eq.u32 %p, %w, 1; mov.u32 %v0, 5; mov.u32 %v1, 6;
+        @%p ld.global.v2.u32 {%v0, %v1}, [%in]; @!%p ld.global.v4.u32 {_, %v2, _, %v3}, [%in+16];
+        @%p st.global.v2.u32 [%out+8], {%v1, %v0}; @!%p st.global.v2.u32 [%out+8], {%v2, 17};
+        @%p ld.global.u64 %l, [%in+32]; @%p mov.b64 {%v2, _}, %l; @%p st.global.u32 [%out+16], %v2;
+        @!%p atom.global.add.u32 %v3, [%out+20], 3; st.global.u32 [%out+24], %v3;
+        mov.v2.b32 %pair, {%v1, %v0}; st.global.v2.b32 [%out+32], %pair; st.global.u32 [%out+40], %pair.y;
+        cvta.to.shared.u64 %l, %in; @%p cvta.global.u64 %l, %in; @%p ld.u32 %w, [%l+4]; st.global.u32 [%out+44], %w;
+    ";
+    same(&kernel(body), &launch());
+}
+
 /// What is printed for an access at -O3, without its operands.
 fn printed(body: &str) -> Vec<String> {
     let text = relifted(&kernel(body), &Pipeline::Preset(Preset::O3), 3);
