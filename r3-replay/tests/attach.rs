@@ -6,7 +6,10 @@ use std::path::Path;
 
 use assert_cmd::Command;
 use r3_archive::Archive;
+use r3_archive::model::AttachedForm;
+use r3_codegen::recipe::{Code, Compiler, Source};
 use r3_image::{CodeForm, Image};
+use r3_replay::attach::triton::cached;
 use tempfile::TempDir;
 
 const DSLASH: &str = "_Z6dslash7LatticePK4LinkPK6SpinorPS3_if";
@@ -243,4 +246,242 @@ fn only_selected_kernels_are_looked_for() {
     assert_eq!(code, 0, "{text}");
     let (_, text) = run(folder.path(), &["show", "a.r3", "1"]);
     assert!(text.contains(": launch 2, within tolerance"), "{text}");
+}
+
+/// The program of `wilson_sass`.
+fn program() -> String {
+    format!(
+        "{}/../capture-samples/programs/wilson.cu",
+        env!("CARGO_MANIFEST_DIR")
+    )
+}
+
+/// clang without a toolkit, whatever else is here.
+const PLAIN: &str = "clang++ --cuda-path=none -std=c++17 -O3 -c wilson.cu";
+
+#[test]
+fn source_is_compiled_by_clang_without_a_toolkit() {
+    let (folder, _) = folder();
+    let folder = folder.path();
+    let program = program();
+    let attach = |more: &[&str]| {
+        let mut arguments = vec!["attach", "a.r3", "--source", &program, "--device", "cpu"];
+        arguments.extend(["--compiler", "clang", "--command", PLAIN]);
+        arguments.extend(more);
+        run(folder, &arguments)
+    };
+    let (code, text) = attach(&[]);
+    assert_eq!(code, 0, "{text}");
+    assert!(text.contains("compiled by clang"), "{text}");
+    let (code, text) = run(folder, &["verify", "a.r3", "--device", "cpu"]);
+    assert_eq!(code, 0, "{text}");
+    assert!(
+        text.contains("wilson.cu runs instead of the recorded code"),
+        "{text}"
+    );
+
+    let archive = Archive::open(folder.join("a.r3")).unwrap();
+    let attachment = &archive.attachments()[0];
+    let forms: Vec<_> = attachment.forms.iter().map(|code| code.form).collect();
+    assert_eq!(
+        forms,
+        [
+            AttachedForm::Ptx,
+            AttachedForm::Bitcode,
+            AttachedForm::Source
+        ]
+    );
+    let source = archive.read_blob(attachment.code(AttachedForm::Source).unwrap());
+    assert!(source.unwrap() == std::fs::read(&program).unwrap());
+    let build = attachment.build.as_ref().unwrap();
+    assert!(
+        build.command.iter().any(|word| word == "-std=c++17"),
+        "{build:?}"
+    );
+
+    // A mistake in it is told with its line, and the archive stays.
+    std::fs::write(
+        folder.join("bad.cu"),
+        "#include <cuda_runtime.h>\n__global__ void k() { oops; }\n",
+    )
+    .unwrap();
+    let before = std::fs::read(folder.join("a.r3")).unwrap();
+    let arguments = [
+        "attach",
+        "a.r3",
+        "--source",
+        "bad.cu",
+        "--compiler",
+        "clang",
+        "--command",
+        PLAIN,
+    ];
+    let (code, text) = run(folder, &arguments);
+    assert_eq!(code, 2, "{text}");
+    assert!(
+        text.contains("bad.cu:2:") && text.contains("oops"),
+        "{text}"
+    );
+    assert!(std::fs::read(folder.join("a.r3")).unwrap() == before);
+}
+
+#[test]
+fn of_several_commands_for_a_file_the_one_that_gives_the_kernel_is_taken() {
+    let (folder, _) = folder();
+    let folder = folder.path();
+    let text = format!("#ifdef WITH\n#include \"{}\"\n#endif\n", program());
+    std::fs::create_dir(folder.join("build")).unwrap();
+    std::fs::write(folder.join("k.cu"), text).unwrap();
+    let command = |define: &str| {
+        serde_json::json!({
+            "directory": folder.join("build"),
+            "command": format!("clang++ {define} -std=c++17 --cuda-path=none -MD -MF k.d -o k.o -c ../k.cu"),
+            "file": "../k.cu",
+        })
+    };
+    let database = serde_json::json!([command("-DWITHOUT"), command("-DWITH=1")]);
+    std::fs::write(
+        folder.join("build/compile_commands.json"),
+        database.to_string(),
+    )
+    .unwrap();
+    let arguments = [
+        "attach",
+        "a.r3",
+        "--source",
+        "k.cu",
+        "--compile-commands",
+        "build",
+    ];
+    let mut arguments = arguments.to_vec();
+    arguments.extend(["--compiler", "clang", "--device", "cpu"]);
+    let (code, text) = run(folder, &arguments);
+    assert_eq!(code, 0, "{text}");
+    let archive = Archive::open(folder.join("a.r3")).unwrap();
+    let build = archive.attachments()[0].build.clone().unwrap();
+    assert!(build.command.contains(&"-DWITH=1".to_owned()), "{build:?}");
+
+    std::fs::write(folder.join("other.cu"), "").unwrap();
+    let mut arguments = arguments.clone();
+    arguments[3] = "other.cu";
+    let (code, text) = run(folder, &arguments);
+    assert_eq!(code, 2);
+    assert!(
+        text.contains("has no command for other.cu; it has 2 other files"),
+        "{text}"
+    );
+}
+
+#[test]
+fn bitcode_is_compiled_and_kept() {
+    let (folder, _) = folder();
+    let folder = folder.path();
+    let source = Source {
+        text: std::fs::read_to_string(program()).unwrap(),
+        name: program().into(),
+        headers: Vec::new(),
+        name_expressions: Vec::new(),
+        compiler: Compiler::Clang,
+        program: None,
+        options: vec!["--cuda-path=none".to_owned(), "-std=c++17".to_owned()],
+        directory: None,
+    };
+    let code = r3_codegen::source::to_ptx_or_bitcode(&source, "sm_90").unwrap();
+    let Code::Bitcode(bitcode) = code else {
+        panic!("clang 22 gives bitcode");
+    };
+    std::fs::write(folder.join("k.bc"), &bitcode).unwrap();
+    let arguments = ["attach", "a.r3", "--bitcode", "k.bc", "--device", "cpu"];
+    let (code, text) = run(folder, &arguments);
+    assert_eq!(code, 0, "{text}");
+    let archive = Archive::open(folder.join("a.r3")).unwrap();
+    let kept = archive.attachments()[0]
+        .code(AttachedForm::Bitcode)
+        .unwrap();
+    assert!(archive.read_blob(kept).unwrap() == bitcode);
+
+    std::fs::write(folder.join("k.bc"), &bitcode[..bitcode.len() / 2]).unwrap();
+    let (code, text) = run(folder, &arguments);
+    assert_eq!(code, 2, "{text}");
+    assert!(text.contains("k.bc: "), "{text}");
+}
+
+#[test]
+fn recorded_source_is_compiled_where_nvrtc_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.r3");
+    std::fs::copy(sample("nvrtc"), &path).unwrap();
+    let (code, text) = run(folder.path(), &["verify", "a.r3", "--device", "cpu"]);
+    assert_eq!(code, 3, "{text}");
+    assert!(
+        text.contains("and its source, which `r3-replay attach --from-capture` compiles"),
+        "{text}"
+    );
+
+    let arguments = ["attach", "a.r3", "--from-capture", "--device", "cpu"];
+    let mut command = Command::cargo_bin("r3-replay").unwrap();
+    command
+        .current_dir(&folder)
+        .args(arguments)
+        .env("R3_NVRTC", "/nonexistent");
+    let output = command.output().unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text.contains("NVRTC is not here"), "{text}");
+
+    if r3_codegen::source::find::NVRTC.find().is_none() {
+        return;
+    }
+    let (code, text) = run(folder.path(), &arguments);
+    assert_eq!(code, 0, "{text}");
+    let archive = Archive::open(&path).unwrap();
+    assert!(archive.attachments()[0].source.is_some());
+    assert_eq!(
+        run(folder.path(), &["verify", "a.r3", "--device", "cpu"]).0,
+        0
+    );
+}
+
+#[test]
+fn a_cubin_is_found_in_a_cache_of_triton_and_its_ptx_with_it() {
+    let archive = Archive::open(sample("nvrtc")).unwrap();
+    let cubins = archive.kernels().iter().filter_map(|kernel| {
+        let module = archive.module(kernel.module?)?;
+        let cubin = module.kind == r3_archive::model::ImageKind::Cubin;
+        cubin.then_some((kernel, module))
+    });
+    let (kernel, module) = cubins.last().unwrap();
+    let image = archive.read_blob(&module.image).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let put = |hash: &str, extension: &str, content: &[u8]| {
+        let inner = folder.path().join(hash);
+        std::fs::create_dir_all(&inner).unwrap();
+        std::fs::write(inner.join(format!("{}.{extension}", kernel.name)), content).unwrap();
+    };
+    let ptx =
+        |comment: &str| format!("// {comment}\n.version 8.0\n.target sm_90\n.address_size 64\n");
+    let found = || cached(&archive, &[kernel], folder.path(), 90).unwrap();
+    assert!(found().0.is_empty());
+    assert!(found().1[0].contains("not in the cache"));
+
+    put("AAAA", "cubin", b"another specialisation");
+    put("AAAA", "ptx", ptx("another").as_bytes());
+    let (given, _) = found();
+    assert!(
+        given[0].notes[0].contains("the only kernel of this name"),
+        "{:?}",
+        given[0].notes
+    );
+
+    put("BBBB", "cubin", &image);
+    put("BBBB", "ptx", ptx("this one").as_bytes());
+    put("BBBB", "llir", b"; LLVM IR");
+    let (given, notes) = found();
+    assert!(given[0].ptx.starts_with("// this one"));
+    assert_eq!(given[0].module, Some(module.id));
+    assert_eq!(
+        given[0].made_from,
+        [(AttachedForm::Llvm, b"; LLVM IR".to_vec())]
+    );
+    assert!(notes.is_empty());
 }

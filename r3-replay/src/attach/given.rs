@@ -4,7 +4,15 @@ use std::path::Path;
 
 use r3_archive::chunk::ChunkId;
 use r3_archive::model::{AttachedBuild, AttachedForm, ModuleId, SourceId};
+use r3_codegen::recipe::{
+    Assembler, Bounds, Code, Contraction, Emit, Failure, Pipeline, Preset, Recipe, Source,
+    Specialisation, Unroll,
+};
+use r3_codegen::source;
 use r3_image::{CodeForm, Image};
+
+use crate::names::printable;
+use crate::remix::compiler::Compile;
 
 /// Code that was given.
 #[derive(Clone, Debug)]
@@ -48,6 +56,14 @@ pub enum GivenError {
         file: String,
         /// What is in it.
         forms: String,
+    },
+    /// It could not be compiled.
+    #[error("{file}: {}{}", printable(&.failure.message), log(&.failure.log, &.failure.message))]
+    Compile {
+        /// The file.
+        file: String,
+        /// What the compiler said.
+        failure: Box<Failure>,
     },
     /// Its PTX cannot be unpacked.
     #[error("{file}: its PTX cannot be unpacked: {reason}")]
@@ -100,6 +116,135 @@ impl Given {
             module: None,
             notes: Vec::new(),
         })
+    }
+}
+
+impl Given {
+    /// LLVM bitcode, or LLVM IR as text, of clang, Triton or others; compiled to PTX.
+    pub fn llvm(file: &Path, target: &str, compiler: &dyn Compile) -> Result<Self, GivenError> {
+        let bytes = read(file)?;
+        Self::llvm_of(file.display().to_string(), bytes, target, compiler)
+    }
+
+    fn llvm_of(
+        file: String,
+        bytes: Vec<u8>,
+        target: &str,
+        compiler: &dyn Compile,
+    ) -> Result<Self, GivenError> {
+        let hash = ChunkId::of(&bytes).0;
+        let (form, code) = match String::from_utf8(bytes) {
+            Ok(text) => (AttachedForm::Llvm, Code::Llvm(text)),
+            Err(error) => (AttachedForm::Bitcode, Code::Bitcode(error.into_bytes())),
+        };
+        let (ptx, notes) = to_ptx(&file, code.clone(), target, compiler)?;
+        Ok(Self {
+            file,
+            hash,
+            ptx,
+            made_from: vec![(form, bytes_of(code))],
+            build: None,
+            source: None,
+            module: None,
+            notes,
+        })
+    }
+
+    /// CUDA C++, compiled to PTX: by a compiler that gives PTX, or by one that gives LLVM IR, which is kept.
+    pub fn source(
+        source: &Source,
+        target: &str,
+        compiler: &dyn Compile,
+    ) -> Result<Self, GivenError> {
+        let file = source.name.display().to_string();
+        let compiled = source::compile(source, target).map_err(|failure| GivenError::Compile {
+            file: file.clone(),
+            failure: Box::new(failure),
+        })?;
+        let mut notes = compiled.notes;
+        let mut made_from = Vec::new();
+        let ptx = match compiled.code {
+            Code::Ptx(text) => text,
+            code => {
+                let (ptx, more) = to_ptx(&file, code.clone(), target, compiler)?;
+                notes.extend(more);
+                made_from.push((AttachedForm::Bitcode, bytes_of(code)));
+                ptx
+            }
+        };
+        made_from.push((AttachedForm::Source, source.text.clone().into_bytes()));
+        Ok(Self {
+            hash: ChunkId::of(source.text.as_bytes()).0,
+            file,
+            ptx,
+            made_from,
+            build: Some(AttachedBuild {
+                compiler: compiled.compiler,
+                command: compiled.command,
+                directory: compiled.directory.display().to_string(),
+            }),
+            source: None,
+            module: None,
+            notes,
+        })
+    }
+}
+
+/// LLVM IR to PTX as its own compiler would make it: `-O3`. Where the IR allows contraction, the PTX leaves it to the
+/// assembler: what is fused is then as open as the source has it, and verification without a GPU knows that it is.
+fn to_ptx(
+    file: &str,
+    code: Code,
+    target: &str,
+    compiler: &dyn Compile,
+) -> Result<(String, Vec<String>), GivenError> {
+    let recipe = Recipe {
+        code,
+        kernel: None,
+        target: Some(target.to_owned()),
+        ptx_version: None,
+        pipeline: Pipeline::Preset(Preset::O3),
+        llvm_options: Vec::new(),
+        codegen_level: 3,
+        contraction: Contraction::Assembler,
+        unroll: Unroll::Keep,
+        inline_functions: true,
+        specialisation: Specialisation::default(),
+        bounds: Bounds::default(),
+        assembler: Assembler::default(),
+        emit: Emit::default(),
+    };
+    match compiler.compile(&recipe) {
+        Ok(product) => Ok((product.ptx, product.notes)),
+        Err(failure) => Err(GivenError::Compile {
+            file: file.to_owned(),
+            failure: Box::new(failure),
+        }),
+    }
+}
+
+fn bytes_of(code: Code) -> Vec<u8> {
+    match code {
+        Code::Ptx(text) | Code::Llvm(text) => text.into_bytes(),
+        Code::Bitcode(bytes) | Code::LtoIr(bytes) => bytes,
+        Code::Source(source) => source.text.into_bytes(),
+    }
+}
+
+/// Lines of a log that are told, from its end.
+const LOG_LINES: usize = 30;
+
+/// The end of a log below a message, when it says more.
+fn log(log: &str, message: &str) -> String {
+    let lines: Vec<&str> = log.lines().collect();
+    let start = lines.len().saturating_sub(LOG_LINES);
+    match lines.get(start..) {
+        None | Some([]) => String::new(),
+        Some([only]) if message.contains(only.trim()) => String::new(),
+        Some(lines) => lines
+            .iter()
+            .map(|line| format!("\n  {}", printable(line)))
+            .collect(),
     }
 }
 

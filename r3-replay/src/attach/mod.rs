@@ -3,7 +3,8 @@
 //! Many programs carry machine code alone. What their kernels are in PTX, as LLVM IR or as source is then known only to
 //! those who can build them. This module adds such a form to an archive, for good:
 //!
-//! 1. [`given`]: the files, as PTX and what it was made from.
+//! 1. [`given`]: the files, as PTX and what it was made from; [`recorded`]: source that the archive has already;
+//!    [`triton`]: what lies in a cache of Triton's.
 //! 2. [`names`]: names that compilers make up are not the same from one compiler to another; which of them mean one
 //!    kernel.
 //! 3. [`matching`]: the kernels of the archive that the code has: same name, same layout of parameters.
@@ -19,6 +20,10 @@
 //!   note says so.
 
 pub mod given;
+
+pub mod recorded;
+
+pub mod triton;
 
 pub mod names;
 

@@ -1,11 +1,14 @@
 //! `attach`: code for captured kernels in a form that the application did not have.
 
+mod code;
+
 use std::path::PathBuf;
 
 use r3_archive::Archive;
 use r3_archive::model::{AttachedKernel, KernelId, KernelRecord, LaunchRecord};
 use serde::Serialize;
 
+use self::code::{CodeArgs, Reader};
 use super::device::{self, PlaceArgs};
 use super::output::{Output, bytes, count};
 use super::select::{self, Select};
@@ -20,22 +23,20 @@ use crate::names::{printable, readable};
 use crate::replay::Replayer;
 use crate::verify::{LaunchReport, VerifyOptions};
 
-/// Add code to captured kernels in a form that the application did not have: PTX for kernels of which only machine code
-/// was captured.
+/// Add code to captured kernels in a form that the application did not have: PTX, LLVM IR or source for kernels of which
+/// only machine code was captured.
 ///
 /// Kernels are found by their mangled names, their parameters are compared with the captured ones, and the selected
 /// launches are replayed with the code: what does not leave the recorded memory, within the tolerance, is not attached.
 ///
 /// Exit code: 0; 1 when code was refused; 2 when something could not be run; 3 when the CPU device cannot run something.
 #[derive(clap::Args)]
-#[command(group = clap::ArgGroup::new("code").required(true).multiple(false))]
 pub struct Args {
     /// The archive.
     file: PathBuf,
 
-    /// PTX: a text, or a fatbin with PTX in it. May be repeated.
-    #[arg(long, value_name = "FILE", group = "code")]
-    ptx: Vec<PathBuf>,
+    #[command(flatten)]
+    code: CodeArgs,
 
     #[command(flatten)]
     select: Select,
@@ -70,6 +71,7 @@ struct Report<'a> {
     archive: String,
     output: Option<String>,
     device: String,
+    notes: &'a [String],
     code: &'a [CodeReport],
 }
 
@@ -117,7 +119,7 @@ pub fn run(args: &Args, out: &mut Output) -> Result<u8, Failure> {
             args.file.display()
         )));
     }
-    let matched = matched(args, &archive, &wanted)?;
+    let (matched, notes) = matched(args, &archive, &wanted)?;
     let options = VerifyOptions {
         strict: args.strict,
         ..VerifyOptions::exactly(&tolerances)
@@ -131,6 +133,9 @@ pub fn run(args: &Args, out: &mut Output) -> Result<u8, Failure> {
         accepted: Vec::new(),
         reports: Vec::new(),
     };
+    for note in &notes {
+        attaching.say(format!("note: {note}"))?;
+    }
     let mut name = String::new();
     if args.no_verify {
         attaching.all(matched, None)?;
@@ -165,6 +170,7 @@ pub fn run(args: &Args, out: &mut Output) -> Result<u8, Failure> {
             archive: args.file.display().to_string(),
             output: written.map(|_| path.display().to_string()),
             device: name,
+            notes: &notes,
             code: &reports,
         })?;
     } else {
@@ -195,40 +201,25 @@ fn kernels<'a>(archive: &'a Archive, launches: &[&LaunchRecord]) -> Vec<&'a Kern
     archive.kernels().iter().filter(launched).collect()
 }
 
-/// The code that was given, with the kernels that it has.
+/// The code that was given, with the kernels that it has; and what is to be told.
 fn matched(
     args: &Args,
     archive: &Archive,
     wanted: &[&KernelRecord],
-) -> Result<Vec<Matched>, Failure> {
+) -> Result<(Vec<Matched>, Vec<String>), Failure> {
+    let (given, notes) = Reader::new(&args.code, archive, wanted)?.read()?;
     let mut all = Vec::new();
-    for given in given(args, archive)? {
+    for given in given {
+        let of_module =
+            |kernel: &&&KernelRecord| given.module.is_none() || kernel.module == given.module;
+        let wanted: Vec<&KernelRecord> = wanted.iter().filter(of_module).copied().collect();
         let code = r3_image::Image::parse(given.ptx.as_bytes());
-        match matching(archive, wanted, &code) {
+        match matching(archive, &wanted, &code) {
             Ok(matches) => all.push(Matched { given, matches }),
             Err(none) => return Err(Failure::Message(format!("{}: {none}", given.file))),
         }
     }
-    Ok(all)
-}
-
-fn given(args: &Args, archive: &Archive) -> Result<Vec<Given>, Failure> {
-    let sm = architecture(archive);
-    args.ptx
-        .iter()
-        .map(|file| Given::ptx(file, sm).map_err(Failure::new))
-        .collect()
-}
-
-/// Architecture of the GPU on which launches were recorded.
-fn architecture(archive: &Archive) -> u32 {
-    let (major, minor) = archive
-        .devices()
-        .first()
-        .map(|device| device.compute_capability)
-        .filter(|(major, _)| *major > 0)
-        .unwrap_or(crate::device::cpu::DEFAULT_CAPABILITY);
-    u32::try_from(major * 10 + minor).unwrap_or(90)
+    Ok((all, notes))
 }
 
 /// Code on its way into the archive.

@@ -129,6 +129,11 @@ impl<'a> Modules<'a> {
             .map(|image| InferredTypes::of(image, kernel))
             .unwrap_or_default();
         if types.is_empty() {
+            if let Some((_, code)) = self.substitutes.get(&kernel.id) {
+                // Not kept: another one may stand in next time.
+                let code = Image::parse(&code.bytes);
+                return Rc::new(InferredTypes::of(&code, kernel));
+            }
             let images = self.stored_images(kernel.id);
             let mut attached = images.map(|image| InferredTypes::of(&image, kernel));
             types = attached.find(|types| !types.is_empty()).unwrap_or_default();
@@ -242,9 +247,17 @@ impl<'a> Modules<'a> {
             _ => code::choose(self.image(module)?, &kernel.name, target, mode),
         };
         match chosen {
-            Err(error) if error.nothing_runs() => {
-                let stored = self.stored(kernel, target)?;
-                stored.ok_or(Cause::Code(error))
+            Err(mut error) if error.nothing_runs() => {
+                if let Some(stored) = self.stored(kernel, target)? {
+                    return Ok(stored);
+                }
+                let source = self.archive.module(module).and_then(|module| module.source);
+                if let (CodeError::NoPtx { forms, .. }, Some(_)) = (&mut error, source) {
+                    forms.push_str(
+                        ", and its source, which `r3-replay attach --from-capture` compiles",
+                    );
+                }
+                Err(Cause::Code(error))
             }
             chosen => Ok(chosen?),
         }
