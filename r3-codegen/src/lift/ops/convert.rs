@@ -9,6 +9,8 @@ use r3_ptx::typed::Operand;
 
 use super::float::{folds_otherwise, overloaded};
 use super::integer::{int_type, set_call};
+use super::packed;
+use crate::error::LiftError;
 use crate::lift::function::{Handled, Handler, Lifter};
 
 /// The handler of an opcode of this family.
@@ -24,6 +26,9 @@ fn convert<'ctx, 'm>(
     let &[to, from] = mnemonic.types() else {
         return Ok(false);
     };
+    if let Some(handled) = small(lifter, mnemonic, to, from, operands)? {
+        return Ok(handled);
+    }
     let modified =
         mnemonic.sat() || mnemonic.satfinite() || mnemonic.relu() || mnemonic.has(Word::Pack);
     if modified {
@@ -239,4 +244,38 @@ fn to_pair<'ctx>(
     let (a, b): (BasicValueEnum<'ctx>, _) = (lifter.value(a, from)?, lifter.value(b, from)?);
     let name = format!("llvm.nvvm.{name}.{}", directed(mnemonic).unwrap_or("rn"));
     set_call(lifter, &name, &[], &[a, b], d, to)
+}
+
+/// Intrinsics of pairs in 8 bits: the types, and the name of the one without `.relu`. All of them clamp to what is finite.
+const SMALL: &[(T, T, &str)] = &[
+    (T::F16x2, T::E4M3x2, "llvm.nvvm.e4m3x2.to.f16x2.rn"),
+    (T::F16x2, T::E5M2x2, "llvm.nvvm.e5m2x2.to.f16x2.rn"),
+    (T::E4M3x2, T::F16x2, "llvm.nvvm.f16x2.to.e4m3x2.rn"),
+    (T::E5M2x2, T::F16x2, "llvm.nvvm.f16x2.to.e5m2x2.rn"),
+    (T::E4M3x2, T::F32, "llvm.nvvm.ff.to.e4m3x2.rn"),
+    (T::E5M2x2, T::F32, "llvm.nvvm.ff.to.e5m2x2.rn"),
+];
+
+/// From and to pairs in 8 bits; `None` where it is no such conversion.
+fn small<'ctx>(
+    lifter: &mut Lifter<'ctx, '_>,
+    mnemonic: &Mnemonic,
+    to: T,
+    from: T,
+    operands: &[Operand],
+) -> Result<Option<bool>, LiftError> {
+    let entry = SMALL.iter().find(|&&(t, f, _)| (t, f) == (to, from));
+    let (Some(&(.., name)), [d, sources @ ..]) = (entry, operands) else {
+        return Ok(None);
+    };
+    let mut arguments: Vec<BasicValueEnum<'ctx>> = Vec::with_capacity(sources.len());
+    for source in sources {
+        arguments.push(match (from, packed::vector_type(lifter, from)) {
+            (_, Some(vector)) => packed::vector(lifter, source, vector)?.into(),
+            (T::F32, None) => lifter.value(source, from)?,
+            (_, None) => lifter.integer(source, 16)?.into(),
+        });
+    }
+    let relu = if mnemonic.relu() { ".relu" } else { "" };
+    set_call(lifter, &format!("{name}{relu}"), &[], &arguments, d, to).map(Some)
 }

@@ -68,10 +68,8 @@ unsafe fn is_instruction<'ctx>(
 /// the device makes its own.
 pub(super) fn disappears(opcode: Opcode, arguments: &[BasicValueEnum<'_>]) -> bool {
     let is = |test: fn(f64) -> bool| {
-        arguments.iter().any(|value| match value {
-            BasicValueEnum::FloatValue(value) => number(*value).is_some_and(test),
-            _ => false,
-        })
+        let mut arguments = arguments.iter();
+        arguments.any(|value| any_number(value, |n, _| test(n)))
     };
     match opcode {
         Opcode::Add | Opcode::Sub => is(|n| n == 0.0),
@@ -279,15 +277,32 @@ fn number(value: FloatValue<'_>) -> Option<f64> {
 /// Whether LLVM would compute something of constants otherwise than the device: it knows neither which NaN comes out, nor, as
 /// long as it builds, whether the function flushes. Such an instruction stays as it is.
 pub(super) fn folds_otherwise(arguments: &[BasicValueEnum<'_>], ftz: bool) -> bool {
-    let special = |value: &BasicValueEnum<'_>| match value {
-        &BasicValueEnum::FloatValue(value) => number(value).is_some_and(|n| {
-            n.is_nan() || (ftz && n != 0.0 && n.abs() < least_normal(value.get_type()))
-        }),
-        // Its elements may be anything.
-        BasicValueEnum::VectorValue(value) => value.is_const(),
+    let special = |n: f64, ty| n.is_nan() || (ftz && n != 0.0 && n.abs() < least_normal(ty));
+    arguments.iter().all(is_constant) || arguments.iter().any(|value| any_number(value, special))
+}
+
+/// Whether a test holds for the number that a constant is, or for one of its elements.
+fn any_number<'ctx>(
+    value: &BasicValueEnum<'ctx>,
+    test: impl Fn(f64, FloatType<'ctx>) -> bool,
+) -> bool {
+    let holds = |value: FloatValue<'ctx>| number(value).is_some_and(|n| test(n, value.get_type()));
+    match value {
+        &BasicValueEnum::FloatValue(value) => holds(value),
+        BasicValueEnum::VectorValue(vector) if is_constant(value) => {
+            (0..vector.get_type().get_size()).any(|index| {
+                // SAFETY: the vector is a live constant; it has an element of this index.
+                let element = unsafe {
+                    BasicValueEnum::new(llvm_sys::core::LLVMGetAggregateElement(
+                        vector.as_value_ref(),
+                        index,
+                    ))
+                };
+                matches!(element, BasicValueEnum::FloatValue(value) if holds(value))
+            })
+        }
         _ => false,
-    };
-    arguments.iter().all(is_constant) || arguments.iter().any(special)
+    }
 }
 
 /// The smallest normal number of a type that is flushed.
