@@ -320,6 +320,18 @@ fn of_two_nans_the_order_of_the_operands_tells_which_comes_out() {
 }
 
 #[test]
+fn packed_constants_have_the_values_of_their_halves() {
+    let text = same(
+        "ld.global.b32 %r1, [%in]; mov.b32 %r2, 0x3f803f80; mov.b32 %r3, 0xbe004000; mov.b32 %r9, 0x7e013c00;
+        fma.rn.bf16x2 %r4, %r1, %r2, %r3; fma.rn.f16x2 %r5, %r1, %r3, %r3; add.f16x2 %r6, %r1, %r9; max.s16x2 %r7, %r1, %r3;
+        st.global.u32 [%out], %r4; st.global.u32 [%out+#1], %r5; st.global.u32 [%out+#2], %r6; st.global.u32 [%out+#3], %r7;",
+        &[Kind::F16x2],
+        4,
+    );
+    assert!(text.contains("max.s16x2"), "{text}");
+}
+
+#[test]
 fn half_precision_does_not_flush_because_single_precision_does() {
     let text = same(
         "ld.global.f32 %f1, [%in]; ld.global.b16 %h1, [%in+#1]; ld.global.b16 %h2, [%in+#2];

@@ -291,14 +291,17 @@ fn any_number<'ctx>(
         &BasicValueEnum::FloatValue(value) => holds(value),
         BasicValueEnum::VectorValue(vector) if is_constant(value) => {
             (0..vector.get_type().get_size()).any(|index| {
-                // SAFETY: the vector is a live constant; it has an element of this index.
+                // SAFETY: the vector is a live constant; what is asked for is an element of it, or nothing.
                 let element = unsafe {
-                    BasicValueEnum::new(llvm_sys::core::LLVMGetAggregateElement(
-                        vector.as_value_ref(),
-                        index,
-                    ))
+                    let element =
+                        llvm_sys::core::LLVMGetAggregateElement(vector.as_value_ref(), index);
+                    (!element.is_null()).then(|| BasicValueEnum::new(element))
                 };
-                matches!(element, BasicValueEnum::FloatValue(value) if holds(value))
+                match element {
+                    Some(BasicValueEnum::FloatValue(value)) => holds(value),
+                    // A constant that LLVM does not see through may be anything.
+                    _ => true,
+                }
             })
         }
         _ => false,

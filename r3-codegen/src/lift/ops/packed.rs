@@ -38,8 +38,29 @@ pub(super) fn vector<'ctx>(
     ty: VectorType<'ctx>,
 ) -> Result<VectorValue<'ctx>, LiftError> {
     let bits = lifter.integer(operand, 32)?;
+    if let Some(bits) = bits.get_zero_extended_constant() {
+        return Ok(constant(lifter, bits, ty));
+    }
     let value = lifter.build(|x| x.build_bit_cast(bits, ty, ""))?;
     Ok(value.into_vector_value())
+}
+
+/// A constant whose elements LLVM knows: it leaves a cast of 32 constant bits as it is.
+fn constant<'ctx>(lifter: &Lifter<'ctx, '_>, bits: u64, ty: VectorType<'ctx>) -> VectorValue<'ctx> {
+    let types = lifter.globals.types;
+    let element = match ty.get_element_type() {
+        BasicTypeEnum::FloatType(float) if float == types.half => ScalarType::F16,
+        BasicTypeEnum::FloatType(_) => ScalarType::BF16,
+        _ => ScalarType::B16,
+    };
+    let halves = [bits & 0xffff, bits >> 16 & 0xffff].map(|half| lifter.constant(half, element));
+    match halves {
+        [
+            BasicValueEnum::FloatValue(low),
+            BasicValueEnum::FloatValue(high),
+        ] => VectorType::const_vector(&[low, high]),
+        [low, high] => VectorType::const_vector(&[low.into_int_value(), high.into_int_value()]),
+    }
 }
 
 /// `add sub min max` of two 16-bit integers.
