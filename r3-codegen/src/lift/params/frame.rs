@@ -461,6 +461,7 @@ pub(crate) fn address_bits<'ctx>(
         let call = lifter.build(|b| b.build_indirect_call(ty, asm, &[], ""))?;
         call.add_attribute(AttributeLoc::Function, lifter.globals.attributes.no_memory);
         call.add_attribute(AttributeLoc::Function, lifter.globals.attributes.nounwind);
+        call.add_attribute(AttributeLoc::Function, lifter.globals.attributes.willreturn);
         let Some(BasicValueEnum::IntValue(value)) = call.try_as_basic_value().basic() else {
             return Err(lifter.inexpressible("an address without value".into()));
         };
