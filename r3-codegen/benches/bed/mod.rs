@@ -1,12 +1,12 @@
 //! What the benchmarks work on.
 
-/// PTX of nvcc 13.0: a handful of small kernels, several median ones, and a long file of functions that call each other.
+/// PTX of CUDA 13.0: a few small kernels, several median ones, and a long file of functions that call each other.
 /// `R3_PTX=file.ptx` adds a file of one's own.
 pub fn files() -> Vec<(String, String)> {
     let mut files = vec![
         (
             "small".to_owned(),
-            include_str!("../../../r3-image/tests/fixtures/dynamic-13.0.ptx").to_owned(),
+            include_str!("../../../r3-image/tests/fixtures/nvrtc-13.0.ptx").to_owned(),
         ),
         (
             "median".to_owned(),
