@@ -201,6 +201,26 @@ fn code_that_was_not_verified_is_said_to_be_so_wherever_it_runs() {
 }
 
 #[test]
+fn a_link_to_an_archive_stays_one_and_access_rights_stay() {
+    use std::os::unix::fs::PermissionsExt;
+    let (folder, ptx) = folder();
+    let path = folder.path();
+    std::fs::create_dir(path.join("inner")).unwrap();
+    std::fs::rename(path.join("a.r3"), path.join("inner/real.r3")).unwrap();
+    std::os::unix::fs::symlink("inner/real.r3", path.join("a.r3")).unwrap();
+    let mode = |mode| std::fs::Permissions::from_mode(mode);
+    std::fs::set_permissions(path.join("inner/real.r3"), mode(0o640)).unwrap();
+    let (code, text) = attach(path, &ptx, &[]);
+    assert_eq!(code, 0, "{text}");
+    assert!(path.join("a.r3").is_symlink());
+    let real = Archive::open(path.join("inner/real.r3")).unwrap();
+    assert_eq!(real.attachments().len(), 1);
+    let metadata = std::fs::metadata(path.join("inner/real.r3")).unwrap();
+    assert_eq!(metadata.permissions().mode() & 0o777, 0o640);
+    assert_eq!(std::fs::read_dir(path.join("inner")).unwrap().count(), 1);
+}
+
+#[test]
 fn a_new_archive_leaves_the_old_one_alone() {
     let (folder, ptx) = folder();
     let path = folder.path();

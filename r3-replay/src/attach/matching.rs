@@ -184,3 +184,75 @@ fn fits(archive: &Archive, record: &KernelRecord, found: &KernelInfo) -> Result<
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PTX: &str = "\
+.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry _ZL5scalefPf(.param .f32 a, .param .u64 b) { ret; }
+.visible .entry _Z5scaledPf(.param .f64 a, .param .u64 b) { ret; }
+.visible .entry other(.param .u64 a) { ret; }
+";
+
+    fn record(id: u64, name: &str, params: &[(u32, u32)], layout: LayoutSource) -> KernelRecord {
+        let layout_of = |&(offset, size): &(u32, u32)| ParamLayout { offset, size };
+        KernelRecord {
+            id: KernelId(id),
+            module: None,
+            name: name.to_owned(),
+            params: params.iter().map(layout_of).collect(),
+            layout,
+            attributes: Vec::new(),
+        }
+    }
+
+    fn matched(records: &[KernelRecord]) -> Result<Matches, NoMatch> {
+        let archive = crate::testing::TestArchive::new().open();
+        let wanted: Vec<&KernelRecord> = records.iter().collect();
+        matching(&archive, &wanted, &Image::parse(PTX.as_bytes()))
+    }
+
+    #[test]
+    fn names_are_the_same_or_the_same_without_what_compilers_make_up() {
+        let driver = LayoutSource::Driver;
+        let found = matched(&[
+            record(1, "_Z5scalefPf", &[(0, 4), (8, 8)], driver),
+            record(2, "other", &[(0, 8)], driver),
+            record(3, "another", &[(0, 8)], driver),
+        ])
+        .unwrap();
+        let names: Vec<_> = found
+            .fitting
+            .iter()
+            .map(|m| (m.kernel.0, m.name.as_str()))
+            .collect();
+        assert_eq!(names, [(1, "_ZL5scalefPf"), (2, "other")]);
+        assert!(found.unfitting.is_empty());
+    }
+
+    #[test]
+    fn another_number_of_parameters_is_another_kernel() {
+        let found = matched(&[record(1, "other", &[(0, 8), (8, 4)], LayoutSource::Cubin)]).unwrap();
+        let [(_, unfit)] = found.unfitting.as_slice() else {
+            panic!("{found:?}");
+        };
+        assert_eq!(
+            unfit.to_string(),
+            "it has 1 parameter here, and the captured kernel has 2 parameters"
+        );
+    }
+
+    #[test]
+    fn where_nothing_matches_kernels_of_the_same_base_name_are_named_first() {
+        let none = matched(&[record(1, "_Z5scaleiPf", &[], LayoutSource::Driver)]).unwrap_err();
+        assert_eq!(none.wanted, ["scale(int, float*)"]);
+        assert_eq!(
+            none.has,
+            ["scale(double, float*)", "scale(float, float*)", "other"]
+        );
+    }
+}

@@ -107,7 +107,9 @@ pub fn store(
     if let Some(output) = output {
         return Ok(ops::attach(archive, new, output)?);
     }
-    let path = archive.path();
+    // A link is followed, so that what it leads to is replaced and not the link.
+    let path = archive.path().canonicalize();
+    let path = &path.unwrap_or_else(|_| archive.path().to_owned());
     let unfinished = archive
         .salvaged()
         .is_some_and(|salvage| salvage.reason == SalvageReason::NotFinished);
@@ -117,8 +119,6 @@ pub fn store(
         });
     }
     let beside = beside(path);
-    // Of a run that was killed.
-    let _ = std::fs::remove_file(&beside);
     let written = ops::attach(archive, new, &beside)?;
     let replaced = std::fs::metadata(path)
         .and_then(|old| std::fs::set_permissions(&beside, old.permissions()))
@@ -137,11 +137,9 @@ pub fn store(
     }
 }
 
-/// The name of the new archive until it is complete.
+/// The name of the new archive until it is complete: another one in each process.
 fn beside(path: &Path) -> PathBuf {
-    // A link is followed, so that what it leads to is replaced and not the link.
-    let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(".attaching");
+    name.push(format!(".attaching-{}", std::process::id()));
     path.with_file_name(name)
 }
