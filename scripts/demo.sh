@@ -7,7 +7,7 @@
 #
 # Without a GPU, kernels run as PTX on the CPU: archives that were recorded on an H200 and come with R3 are verified;
 # a small program on CUDA's driver API runs on the software driver, is recorded by the preloaded libr3.so, and its
-# archive is verified by another process; then the same program makes a mistake. Everything is left in target/demo.
+# archive is verified by another process; a kernel is compiled anew and compared; then the same program makes a mistake. Everything is left in target/demo.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -122,6 +122,9 @@ run env "${preload[@]}" "${program[@]}"
 run r3-replay info "$archive"
 step "replayed: another process, the same addresses, every byte compared"
 run r3-replay verify --device $device "$archive"
+
+step "compiled anew: lifted to LLVM IR, optimised for the captured arguments, verified, against the original"
+run r3-replay remix --device $device capture-samples/archives/reduction.r3 1 --specialize scalars --bench
 
 if [ $gpu = no ]; then
     step "a mistake: the kernel is told of 120 rows, the buffers have 96"
