@@ -3,7 +3,7 @@
 use r3_codegen::recipe::Preset;
 use r3_ptx::isa::Mnemonic;
 
-use crate::forms::Instruction;
+use crate::forms::{self, Instruction};
 use crate::run::{self, THREADS};
 use crate::values::{Kind, Random, value};
 
@@ -443,4 +443,86 @@ fn every_table_of_three_inputs_gives_its_bits() {
         crate::compare(some, &[(Preset::O3, 3)], &mut failures);
     }
     crate::assert_none(&failures);
+}
+
+/// What programs are full of: LLVM has to see it to make anything better of it.
+#[test]
+fn frequent_arithmetic_is_no_inline_assembly() {
+    const FREQUENT: &[&str] = &[
+        "abs.f32",
+        "abs.s32",
+        "add.f16x2",
+        "add.f32",
+        "add.f64",
+        "add.ftz.f32",
+        "add.rn.f32",
+        "add.s32",
+        "add.s64",
+        "and.b32",
+        "and.pred",
+        "bfind.u32",
+        "brev.b32",
+        "clz.b32",
+        "cvt.f32.f16",
+        "cvt.f64.f32",
+        "cvt.rn.bf16x2.f32",
+        "cvt.rn.f16.f32",
+        "cvt.rn.f32.s32",
+        "cvt.rn.f32.f64",
+        "cvt.rzi.s32.f32",
+        "cvt.s64.s32",
+        "cvt.u32.u16",
+        "cvt.rn.f16x2.e4m3x2",
+        "div.full.f32",
+        "div.rn.f32",
+        "dp4a.s32.s32",
+        "ex2.approx.ftz.f32",
+        "fma.rn.bf16x2",
+        "fma.rn.f32",
+        "fma.rn.f64",
+        "fma.rn.ftz.f32",
+        "lg2.approx.f32",
+        "mad.lo.s32",
+        "mad.wide.s32",
+        "max.f32",
+        "max.NaN.f32",
+        "max.ftz.f32",
+        "min.s32",
+        "mul.f32",
+        "mul.hi.u32",
+        "mul.lo.s32",
+        "mul.wide.u32",
+        "neg.f32",
+        "neg.s32",
+        "not.b32",
+        "or.b32",
+        "popc.b64",
+        "prmt.b32",
+        "rcp.rn.f32",
+        "rsqrt.approx.f32",
+        "selp.b32",
+        "selp.f32",
+        "set.lt.u32.s32",
+        "setp.lt.f32",
+        "setp.ltu.ftz.f32",
+        "setp.ne.and.s32",
+        "shf.l.wrap.b32",
+        "shl.b32",
+        "shr.s32",
+        "shr.u64",
+        "sin.approx.f32",
+        "sqrt.approx.ftz.f32",
+        "sqrt.rn.f32",
+        "sub.f32",
+        "sub.s32",
+        "xor.b32",
+    ];
+    let all = forms::all();
+    for name in FREQUENT {
+        let found = all.iter().find(|i| i.mnemonic.text() == *name);
+        let instruction = found.unwrap_or_else(|| panic!("no form {name}"));
+        let text = forms::kernel(std::slice::from_ref(instruction));
+        let lifted = run::lift(&text, Preset::O0, 0).expect("lifts");
+        assert_eq!(lifted.assembly, Vec::<String>::new(), "{name}");
+    }
 }

@@ -35,7 +35,8 @@ impl Class {
     fn of(name: &str) -> Option<Self> {
         Some(match name.trim_end_matches(|c: char| c.is_ascii_digit()) {
             "%p" => Self::Pred,
-            "%rs" => Self::B16,
+            // A register of 8 bits is one of 16.
+            "%rs" | "%rb" => Self::B16,
             "%r" => Self::B32,
             "%rd" => Self::B64,
             "%f" => Self::F32,
@@ -173,14 +174,57 @@ fn of_form(form: &Form) -> Vec<Instruction> {
             .split('.')
             .filter(|word| T::from_text(word).is_some())
             .collect();
-        let types = types.join(".");
-        for ((_, _), operands) in by_types.iter().filter(|((t, _), _)| *t == types) {
-            list.extend(Instruction::new(mnemonic.clone(), operands));
+        let joined = types.join(".");
+        let mut known: Vec<String> = by_types
+            .iter()
+            .filter(|((types, _), _)| *types == joined)
+            .map(|(_, operands)| operands.clone())
+            .collect();
+        if known.is_empty() {
+            // Examples change one type at a time.
+            known.extend(
+                by_types
+                    .values()
+                    .filter_map(|operands| retyped(form.opcode, &types, operands)),
+            );
+            known.dedup();
+        }
+        for operands in known {
+            list.extend(Instruction::new(mnemonic.clone(), &operands));
         }
     }
     // What stands in the table but not in the language, some combinations, does not pass the checker.
     list.retain(Instruction::checks);
     list
+}
+
+/// Operands with registers for other types: the destination has the first, sources have the last.
+fn retyped(opcode: Opcode, types: &[&str], operands: &str) -> Option<String> {
+    let sources = match opcode {
+        Opcode::Cvt | Opcode::Set => 1,
+        Opcode::Slct => 3,
+        Opcode::Dp4a | Opcode::Dp2a => return Some(operands.to_owned()),
+        _ => return None,
+    };
+    let register = |ty: &str, n: usize| match ty {
+        "f32" => format!("%f{n}"),
+        "f64" => format!("%fd{n}"),
+        _ => match T::from_text(ty).map_or(4, T::bytes) {
+            1 | 2 => format!("%rs{n}"),
+            4 => format!("%r{n}"),
+            _ => format!("%rd{n}"),
+        },
+    };
+    let (first, last) = (types.first()?, types.last()?);
+    let list: Vec<String> = operands
+        .split(", ")
+        .enumerate()
+        .map(|(n, operand)| match operand.starts_with("%p") {
+            true => operand.to_owned(),
+            false => register(if n < sources { first } else { last }, n + 1),
+        })
+        .collect();
+    Some(list.join(", "))
 }
 
 impl Instruction {
