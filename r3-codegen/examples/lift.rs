@@ -1,7 +1,7 @@
 //! Lifts PTX files, lets LLVM verify and print them, reads the result, and gives it to an assembler if one is named.
 //!
 //! `cargo run --release -p r3-codegen --example lift -- [--ptxas PATH] [--passes O3|…] [--level 0…3] [--out FOLDER] [--time]
-//! [--forms] [--repeat N] FILES…`
+//! [--forms] [--repeat N] [--keep-guards] FILES…`
 //!
 //! `--repeat` only lifts, so many times, and tells the least processor time. `--forms` takes a kernel for each form of the table of instructions instead of files, `--lowest` for the first target and
 //! version that have it. The end of the output counts what went wrong, by kind.
@@ -26,6 +26,7 @@ struct Arguments {
     time: bool,
     forms: bool,
     lowest: bool,
+    keep_guards: bool,
     only: Option<String>,
     repeat: Option<usize>,
     files: Vec<PathBuf>,
@@ -40,6 +41,7 @@ fn arguments() -> Result<Arguments, String> {
         time: false,
         forms: false,
         lowest: false,
+        keep_guards: false,
         only: None,
         repeat: None,
         files: Vec::new(),
@@ -54,6 +56,7 @@ fn arguments() -> Result<Arguments, String> {
             "--out" => parsed.out = Some(value()?.into()),
             "--time" => parsed.time = true,
             "--forms" => parsed.forms = true,
+            "--keep-guards" => parsed.keep_guards = true,
             "--lowest" => parsed.lowest = true,
             "--repeat" => {
                 parsed.repeat = Some(value()?.parse().map_err(|e| format!("--repeat: {e}"))?);
@@ -207,6 +210,7 @@ fn process(
         kernel: None,
         keep_nounroll: true,
         keep_calls: true,
+        keep_guards: arguments.keep_guards,
     };
     if let Some(times) = arguments.repeat {
         let mut least = Duration::MAX;

@@ -4,6 +4,10 @@
 
 mod common;
 
+use inkwell::context::Context;
+use r3_codegen::lift::Options;
+use r3_codegen::recipe::{Pipeline, Preset};
+
 use common::{Launch, functions, ir, run, same_bytes, words};
 
 /// A kernel `k(.u64 p)`: `%at` is the address of the thread's word of the buffer, `%r0` its content and in the end its new
@@ -398,4 +402,31 @@ st.param.b32 [out], %r1;
 ret;
 }";
     insta::assert_snapshot!(functions(&ir(text)));
+}
+
+#[test]
+fn guarded_accesses_may_stay_one_instruction() {
+    let text = kernel(
+        "setp.lt.u32 %p1, %t, 13; mov.u32 %r1, 5;
+        @%p1 ld.global.u32 %r1, [%at];
+        add.u32 %r1, %r1, 3;
+        @!%p1 st.global.u32 [%at], %r1;
+        @%p1 red.global.add.u32 [%at], 7;
+        ld.global.u32 %r0, [%at];",
+    );
+    let (text, module) = common::checked(&text);
+    let context = Context::create();
+    let options = Options {
+        keep_guards: true,
+        ..Options::default()
+    };
+    let lifted = common::lifted_as(&context, &module, &options);
+    insta::assert_snapshot!(functions(&lifted.module.print_to_string().to_string()));
+    let pipeline = Pipeline::Preset(Preset::O3);
+    let printed = common::print(&lifted, &text, &module, &pipeline, 3);
+    assert_eq!(
+        run(&printed, &launch()).unwrap(),
+        run(&text, &launch()).unwrap(),
+        "{printed}"
+    );
 }

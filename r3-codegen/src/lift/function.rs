@@ -231,6 +231,10 @@ impl<'ctx, 'm> Lifter<'ctx, 'm> {
                     stepped?;
                     1
                 }
+                Some(guard) if self.keeps_guard(instruction) => {
+                    self.predicated(guard, instruction)?;
+                    1
+                }
                 Some(guard) => self.guarded(guard, rest)?,
             };
             debug_assert!(taken > 0, "each step takes an instruction");
@@ -302,13 +306,14 @@ impl<'ctx, 'm> Lifter<'ctx, 'm> {
             self.globals.natively += 1;
             return Ok(());
         }
-        if let Some(count) = self
-            .globals
-            .assembly
-            .get_mut(instruction.mnemonic.0 as usize)
-        {
+        self.count_assembly(instruction);
+        asm::instruction(self, mnemonic, operands)
+    }
+
+    pub(super) fn count_assembly(&mut self, instruction: &Instruction) {
+        let counts = &mut self.globals.assembly;
+        if let Some(count) = counts.get_mut(instruction.mnemonic.0 as usize) {
             *count += 1;
         }
-        asm::instruction(self, mnemonic, operands)
     }
 }

@@ -2,8 +2,10 @@
 
 use inkwell::basic_block::BasicBlock;
 use inkwell::values::{BasicValueEnum, InstructionValue, IntValue};
+use r3_ptx::isa::{Opcode, Space};
 use r3_ptx::typed::{Instruction, Operand, RegId};
 
+use super::asm;
 use super::function::Lifter;
 use super::mnemonics::Flow;
 use crate::error::LiftError;
@@ -27,6 +29,49 @@ impl<'ctx, 'm> Lifter<'ctx, 'm> {
             false => (holds, fails),
         };
         self.build(|b| b.build_conditional_branch(condition, then, otherwise))
+    }
+
+    /// Whether an instruction stays one with its guard: plain loads, stores and reductions, if it is wanted.
+    pub(super) fn keeps_guard(&self, instruction: &Instruction) -> bool {
+        let mnemonic = self.module.mnemonics.get(instruction.mnemonic.0 as usize);
+        let plain = mnemonic.is_some_and(|mnemonic| {
+            let opcode = matches!(mnemonic.opcode(), Opcode::Ld | Opcode::St | Opcode::Red);
+            opcode && !mnemonic.spaces().any(Space::is_param)
+        });
+        let bytes = |register: &RegId| {
+            let register = self.body.registers.get(register.0 as usize);
+            register.is_some_and(|register| register.ty.bits() == 8)
+        };
+        self.globals.options.keep_guards
+            && plain
+            && !self
+                .body
+                .operands(instruction)
+                .iter()
+                .any(|operand| match operand {
+                    Operand::Register(register) => bytes(register),
+                    Operand::Vector(first, len) => {
+                        self.body.list(*first, *len).iter().any(
+                            |part| matches!(part, Operand::Register(register) if bytes(register)),
+                        )
+                    }
+                    _ => false,
+                })
+    }
+
+    /// One instruction with its guard, as assembly.
+    pub(super) fn predicated(
+        &mut self,
+        guard: (RegId, bool),
+        instruction: &'m Instruction,
+    ) -> Result<(), LiftError> {
+        self.instruction = instruction;
+        let (module, body) = (self.module, self.body);
+        let Some(mnemonic) = module.mnemonics.get(instruction.mnemonic.0 as usize) else {
+            return Err(self.inexpressible("an instruction without a mnemonic".into()));
+        };
+        self.count_assembly(instruction);
+        asm::guarded(self, mnemonic, body.operands(instruction), guard)
     }
 
     /// Instructions under the same guard, in a block of their own. Returns how many.

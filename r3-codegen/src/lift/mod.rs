@@ -50,6 +50,9 @@ pub struct Options {
     pub keep_nounroll: bool,
     /// Keep calls of device functions as calls (`noinline`).
     pub keep_calls: bool,
+    /// A guarded load, store or reduction stays one instruction with its guard, as inline assembly, where it would become a
+    /// branch around it: closer to what some compilers write, but LLVM cannot see through it.
+    pub keep_guards: bool,
 }
 
 /// A lifted module.

@@ -46,6 +46,7 @@ pub fn round(
         kernel: kernel.map(str::to_owned),
         keep_nounroll: true,
         keep_calls: way.keep_calls,
+        ..lift::Options::default()
     };
     let lifted = lift::lift(&context, &checked, &lifting).map_err(|e| format!("lift: {e}"))?;
     if let Err(error) = lifted.module.verify() {

@@ -46,7 +46,16 @@ pub fn lifted<'ctx>(context: &'ctx Context, module: &typed::Module) -> Lifted<'c
         keep_calls: true,
         ..Options::default()
     };
-    let lifted = lift(context, module, &options).unwrap_or_else(|e| panic!("{e}"));
+    lifted_as(context, module, &options)
+}
+
+/// Lifts as options say, and lets LLVM verify.
+pub fn lifted_as<'ctx>(
+    context: &'ctx Context,
+    module: &typed::Module,
+    options: &Options,
+) -> Lifted<'ctx> {
+    let lifted = lift(context, module, options).unwrap_or_else(|e| panic!("{e}"));
     if let Err(message) = lifted.module.verify() {
         let text = lifted.module.print_to_string();
         panic!(

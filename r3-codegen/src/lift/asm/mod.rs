@@ -16,7 +16,7 @@ use inkwell::attributes::AttributeLoc;
 use inkwell::types::BasicType;
 use inkwell::values::BasicValueEnum;
 use r3_ptx::isa::{Access, Forms, Mnemonic, OperandSpec, ScalarType, SpecialRegister};
-use r3_ptx::typed::Operand;
+use r3_ptx::typed::{Operand, RegId};
 
 pub(super) use assembly::Assembly;
 pub(super) use weight::Weight;
@@ -29,10 +29,29 @@ use assembly::class;
 use operands::Writer;
 
 /// An instruction as its own text.
-pub(crate) fn instruction<'ctx>(
-    lifter: &mut Lifter<'ctx, '_>,
+pub(crate) fn instruction(
+    lifter: &mut Lifter<'_, '_>,
     mnemonic: &Mnemonic,
     operands: &[Operand],
+) -> Result<(), LiftError> {
+    under(lifter, mnemonic, operands, None)
+}
+
+/// An instruction with its guard, as one piece: where that is false, its destinations keep what they hold.
+pub(crate) fn guarded(
+    lifter: &mut Lifter<'_, '_>,
+    mnemonic: &Mnemonic,
+    operands: &[Operand],
+    guard: (RegId, bool),
+) -> Result<(), LiftError> {
+    under(lifter, mnemonic, operands, Some(guard))
+}
+
+fn under(
+    lifter: &mut Lifter<'_, '_>,
+    mnemonic: &Mnemonic,
+    operands: &[Operand],
+    guard: Option<(RegId, bool)>,
 ) -> Result<(), LiftError> {
     let form = Forms::table().get(lifter.instruction.form);
     let Some(form) = form else {
@@ -46,6 +65,11 @@ pub(crate) fn instruction<'ctx>(
         }
     }
     let mut assembly = Assembly::new(expected, false);
+    if let Some((register, negated)) = guard {
+        assembly.text.push_str(if negated { "@!" } else { "@" });
+        assembly.input_register(lifter, register)?;
+        assembly.text.push(' ');
+    }
     assembly.text.push_str(mnemonic.text());
     for (i, (spec, operand)) in specs.iter().zip(operands).enumerate() {
         assembly.text.push_str(if i == 0 { " " } else { ", " });
@@ -54,6 +78,7 @@ pub(crate) fn instruction<'ctx>(
             lifter,
             mnemonic,
             spec,
+            keeps: guard.is_some(),
         };
         writer.operand(operand)?;
     }

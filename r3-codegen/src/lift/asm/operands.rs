@@ -19,6 +19,8 @@ pub(super) struct Writer<'w, 'ctx, 'm> {
     pub lifter: &'w mut Lifter<'ctx, 'm>,
     pub mnemonic: &'w Mnemonic,
     pub spec: &'w OperandSpec,
+    /// Destinations may keep what they hold.
+    pub keeps: bool,
 }
 
 impl<'ctx> Writer<'_, 'ctx, '_> {
@@ -69,7 +71,7 @@ impl<'ctx> Writer<'_, 'ctx, '_> {
     }
 
     fn write(&mut self, register: RegId) -> Result<(), LiftError> {
-        if self.spec.access == Access::ReadWrite {
+        if self.keeps || self.spec.access == Access::ReadWrite {
             return self.assembly.through(self.lifter, register);
         }
         self.assembly.output(self.lifter, register);
