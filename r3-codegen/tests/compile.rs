@@ -192,6 +192,26 @@ fn counts_and_marks_decide_about_unrolling() {
 }
 
 #[test]
+fn a_count_that_llvm_cannot_follow_is_noted() {
+    let product = compile(&Recipe {
+        kernel: Some("k".to_owned()),
+        pipeline: Pipeline::Text("transform-warning".to_owned()),
+        unroll: Unroll::Count(4),
+        ..recipe(Code::Ptx(PTX.to_owned()))
+    })
+    .expect("compiled");
+    assert_eq!(product.notes.len(), 1, "{:?}", product.notes);
+    assert!(
+        product
+            .notes
+            .iter()
+            .all(|note| note.contains("not unrolled")),
+        "{:?}",
+        product.notes
+    );
+}
+
+#[test]
 fn the_target_and_the_version_can_be_others() {
     let product = compile(&Recipe {
         target: Some("sm_90a".to_owned()),

@@ -55,6 +55,10 @@ impl Middle<'_, '_> {
                 .map_err(|error| error.failure(Stage::Passes))?;
             self.said(())
         })?;
+        // That a loop could not be unrolled as asked, and the like.
+        let warnings = self.diagnostics.borrow_mut().take_warnings();
+        job.notes
+            .extend(warnings.into_iter().map(|said| format!("LLVM: {said}")));
         if recipe.emit.llvm {
             job.llvm = Some(self.module.print_to_string().to_string());
         }

@@ -69,15 +69,6 @@ impl Diagnostics {
         Self { said }
     }
 
-    /// Listens again, after something else took the context's place for it.
-    pub fn again(&mut self, context: &Context) {
-        let address: *mut Said = &raw mut *self.said;
-        // SAFETY: as in `of`.
-        unsafe {
-            LLVMContextSetDiagnosticHandler(context.raw(), Some(listen), address.cast());
-        }
-    }
-
     /// Errors since the last call, as one text.
     pub fn take_errors(&mut self) -> Option<String> {
         if self.said.errors.is_empty() {
@@ -86,9 +77,12 @@ impl Diagnostics {
         Some(std::mem::take(&mut self.said.errors).join("\n"))
     }
 
-    /// Warnings since the last call.
+    /// Warnings since the last call, each once, in order.
     pub fn take_warnings(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.said.others)
+        let mut all = std::mem::take(&mut self.said.others);
+        let mut seen = std::collections::BTreeSet::new();
+        all.retain(|warning| seen.insert(warning.clone()));
+        all
     }
 }
 
