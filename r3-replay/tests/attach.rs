@@ -167,6 +167,20 @@ fn code_that_computes_something_else_is_refused() {
 }
 
 #[test]
+fn of_several_files_with_a_kernel_only_what_verifies_is_attached() {
+    let (folder, ptx) = folder();
+    let path = folder.path();
+    let wrong = ptx.replacen("sqrt.rn.f32", "neg.f32", 1);
+    std::fs::write(path.join("wrong.ptx"), wrong).unwrap();
+    let (code, text) = attach(path, &ptx, &["--ptx", "wrong.ptx"]);
+    assert_eq!(code, 0, "{text}");
+    assert!(text.contains("refused"), "{text}");
+    let archive = Archive::open(path.join("a.r3")).unwrap();
+    assert_eq!(archive.attachments().len(), 1);
+    assert_eq!(archive.attachments()[0].file, "k.ptx");
+}
+
+#[test]
 fn code_that_was_not_verified_is_said_to_be_so_wherever_it_runs() {
     let (folder, ptx) = folder();
     let wrong = ptx.replacen("sqrt.rn.f32", "neg.f32", 1);

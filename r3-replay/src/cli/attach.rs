@@ -2,19 +2,22 @@
 
 mod code;
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use r3_archive::Archive;
 use r3_archive::model::{AttachedKernel, KernelId, KernelRecord, LaunchRecord};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use self::code::{CodeArgs, Reader};
 use super::device::{self, PlaceArgs};
 use super::output::{Output, bytes, count};
+use super::resume;
 use super::select::{self, Select};
 use super::verify::{self, ToleranceArgs};
 use super::{DIFFERENT, FAILED, Failure, NOT_HERE, OK};
-use crate::attach::check::{Verdict, check};
+use crate::attach::check::{Progress, Verdict, check};
 use crate::attach::given::Given;
 use crate::attach::matching::{Match, Matches, matching};
 use crate::attach::store;
@@ -100,6 +103,15 @@ struct KernelReport {
     launches: Vec<LaunchReport>,
 }
 
+/// What a process knows that started over.
+#[derive(Serialize, Deserialize)]
+struct Saved {
+    /// Lines that were written.
+    lines: usize,
+    /// Reports so far.
+    reports: Vec<LaunchReport>,
+}
+
 /// Code with the kernels that it has.
 struct Matched {
     given: Given,
@@ -124,12 +136,28 @@ pub fn run(args: &Args, out: &mut Output) -> Result<u8, Failure> {
         strict: args.strict,
         ..VerifyOptions::exactly(&tolerances)
     };
+    let saved = resume::reports::<Saved>().pop();
+    let known = saved.map_or_else(Vec::new, |saved| {
+        out.skip(saved.lines);
+        saved.reports
+    });
+    let out = RefCell::new(out);
+    let mut start_over = |reports: &[LaunchReport]| {
+        let mut out = out.borrow_mut();
+        // What cannot be written now cannot be written later either.
+        let _ = out.flush();
+        resume::go_on(&[Saved {
+            lines: out.lines(),
+            reports: reports.to_vec(),
+        }]);
+    };
     let mut attaching = Attaching {
         archive: &archive,
         launches: &launches,
         options,
         json: args.json,
-        out,
+        out: &out,
+        progress: Progress::new(known, &mut start_over),
         accepted: Vec::new(),
         reports: Vec::new(),
     };
@@ -150,15 +178,13 @@ pub fn run(args: &Args, out: &mut Output) -> Result<u8, Failure> {
         let _ = replayer.clear();
     }
     let Attaching {
-        out,
-        accepted,
-        reports,
-        ..
+        accepted, reports, ..
     } = attaching;
     let new: Vec<_> = accepted
         .iter()
         .flat_map(|(given, kernels)| store::attachments(&archive, given, kernels, &name))
         .collect();
+    let mut out = out.borrow_mut();
     let path = output.as_deref().unwrap_or(&args.file);
     let written = match new.is_empty() {
         true => None,
@@ -228,7 +254,8 @@ struct Attaching<'a> {
     launches: &'a [&'a LaunchRecord],
     options: VerifyOptions<'a>,
     json: bool,
-    out: &'a mut Output,
+    out: &'a RefCell<&'a mut Output>,
+    progress: Progress<'a>,
     accepted: Vec<(Given, Vec<AttachedKernel>)>,
     reports: Vec<CodeReport>,
 }
@@ -237,7 +264,7 @@ impl Attaching<'_> {
     fn say(&mut self, line: impl std::fmt::Display) -> Result<(), Failure> {
         match self.json {
             true => Ok(()),
-            false => self.out.line(line),
+            false => self.out.borrow_mut().line(line),
         }
     }
 
@@ -273,7 +300,7 @@ impl Attaching<'_> {
                 let (kernel, entry) = self.one(&given, matched, device)?;
                 accepted.extend(entry);
                 report.kernels.push(kernel);
-                self.out.flush()?;
+                self.out.borrow_mut().flush()?;
             }
             if !accepted.is_empty() {
                 self.accepted.push((given, accepted));
@@ -314,11 +341,12 @@ impl Attaching<'_> {
             code,
             self.launches,
             self.options,
+            &mut self.progress,
         )
         .map_err(Failure::new)?;
         if !self.json {
             for launch in &checked.launches {
-                verify::print(self.out, launch, 12)?;
+                verify::print(&mut self.out.borrow_mut(), launch, 12)?;
             }
         }
         self.say(match checked.verdict {
@@ -355,12 +383,18 @@ impl Attaching<'_> {
     }
 }
 
+/// By what became of each kernel: code that was refused does not matter where other code was accepted.
 fn exit_code(reports: &[CodeReport]) -> u8 {
-    let kernels = || reports.iter().flat_map(|report| &report.kernels);
-    let any = |verdict| kernels().any(|kernel| kernel.verdict == Some(verdict));
+    let mut kernels: BTreeMap<KernelId, Vec<&KernelReport>> = BTreeMap::new();
+    for kernel in reports.iter().flat_map(|report| &report.kernels) {
+        kernels.entry(kernel.kernel).or_default().push(kernel);
+    }
+    kernels.retain(|_, reports| !reports.iter().any(|report| report.attached));
+    let left = || kernels.values().flatten();
+    let any = |verdict| left().any(|kernel| kernel.verdict == Some(verdict));
     if any(Verdict::Failed) {
         FAILED
-    } else if any(Verdict::Different) || kernels().any(|kernel| kernel.unfit.is_some()) {
+    } else if any(Verdict::Different) || left().any(|kernel| kernel.unfit.is_some()) {
         DIFFERENT
     } else if any(Verdict::CannotRun) {
         NOT_HERE

@@ -12,6 +12,8 @@ use super::Failure;
 /// Standard output: a reader that goes away is told apart from other errors.
 pub struct Output {
     out: BufWriter<Stdout>,
+    lines: usize,
+    skip: usize,
 }
 
 impl Output {
@@ -19,11 +21,27 @@ impl Output {
     pub fn new() -> Self {
         Self {
             out: BufWriter::new(io::stdout()),
+            lines: 0,
+            skip: 0,
         }
+    }
+
+    /// Does not write the first lines: this program has, before it started over.
+    pub fn skip(&mut self, lines: usize) {
+        self.skip = lines;
+    }
+
+    /// Lines so far.
+    pub fn lines(&self) -> usize {
+        self.lines
     }
 
     /// Writes a line.
     pub fn line(&mut self, line: impl Display) -> Result<(), Failure> {
+        self.lines += 1;
+        if self.lines <= self.skip {
+            return Ok(());
+        }
         writeln!(self.out, "{line}").map_err(failure)
     }
 
