@@ -270,8 +270,8 @@ fn nth_set(mask: u32, base: u32, n: i32) -> u32 {
                 u32::MAX
             };
         }
-        1.. => (1, n),
-        _ => (-1, n.wrapping_neg()),
+        1.. => (1, n.unsigned_abs()),
+        _ => (-1, n.unsigned_abs()),
     };
     let mut place = base as i32;
     while (0..32).contains(&place) {
@@ -416,5 +416,18 @@ fn permute(d: &mut Decoder<'_>, mnemonic: &Mnemonic) -> Result<Op, Unsupported> 
         Some(Word::Ecl) => mode!([0x3210, 0x3211, 0x3222, 0x3333]),
         Some(Word::Ecr) => mode!([0x0000, 0x1110, 0x2210, 0x3210]),
         Some(_) => mode!([0x1010, 0x3232, 0x1010, 0x3232]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::nth_set;
+
+    #[test]
+    fn no_mask_has_a_bit_as_far_away_as_the_most_extreme_counts() {
+        assert_eq!(nth_set(u32::MAX, 0, i32::MIN), u32::MAX);
+        assert_eq!(nth_set(u32::MAX, 31, i32::MIN), u32::MAX);
+        assert_eq!(nth_set(u32::MAX, 31, i32::MAX), u32::MAX);
+        assert_eq!(nth_set(0b1010, 3, -2), 1);
     }
 }
