@@ -11,7 +11,7 @@ use r3_codegen::worker::{Limits, Pool, WorkerCommand};
 use r3_differential::case::Case;
 use r3_differential::lifted::{self, Variant, children};
 use r3_differential::record::{self, Entry, RecordError};
-use r3_differential::{cases, collect, compare, report};
+use r3_differential::{cases, collect, compare, random, report};
 use r3_replay::device::cpu::{CpuDevice, CpuOptions};
 use r3_replay::device::cuda::CudaDevice;
 use r3_replay::device::{Device, DeviceError};
@@ -123,6 +123,9 @@ struct Selection {
     /// So many random programs besides.
     #[arg(long, default_value_t = 300, value_name = "N")]
     random: u64,
+    /// So many small random programs besides.
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    small: u64,
 }
 
 #[derive(clap::Args, Clone)]
@@ -448,10 +451,17 @@ impl Selection {
             .flat_map(|only| ["--only".into(), only.clone()])
             .collect();
         arguments.extend(["--random".into(), self.random.to_string()]);
+        arguments.extend(["--small".into(), self.small.to_string()]);
         arguments
     }
 
     fn cases(&self) -> Vec<Case> {
-        cases::all(&self.only, self.random)
+        let mut cases = cases::all(&self.only, self.random);
+        let mut small = random::small(1..=self.small);
+        small.retain(|case| {
+            self.only.is_empty() || self.only.iter().any(|only| case.name.contains(only))
+        });
+        cases.extend(small);
+        cases
     }
 }

@@ -16,12 +16,26 @@ pub fn range(seeds: RangeInclusive<u64>) -> Vec<Case> {
     seeds.map(case).collect()
 }
 
+/// As [`range`], but programs of a few operations and one warp, for trying very many of them: `small/SEED`.
+pub fn small(seeds: RangeInclusive<u64>) -> Vec<Case> {
+    let small = |seed: u64| {
+        let operations = if seed.is_multiple_of(32) { 40 } else { 8 };
+        let name = format!("small/{seed}");
+        made(name, seed, operations, 32)
+    };
+    seeds.map(small).collect()
+}
+
 fn case(seed: u64) -> Case {
     let (operations, threads) = match seed % 8 {
         0 => (200, 256),
         1 | 2 => (40, 64),
         _ => (8, 64),
     };
+    made(format!("random/{seed}"), seed, operations, threads)
+}
+
+fn made(name: String, seed: u64, operations: usize, threads: u32) -> Case {
     let options = Options {
         operations,
         threads,
@@ -34,7 +48,7 @@ fn case(seed: u64) -> Case {
         .iter()
         .filter_map(|slot| Some((slot.offset, slot.approximate.clone()?)));
     Case {
-        name: format!("random/{seed}"),
+        name,
         ptx: made.text,
         kernel: "kernel".into(),
         grid: [1; 3],

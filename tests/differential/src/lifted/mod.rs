@@ -99,7 +99,7 @@ pub enum Outcome {
     Known(String),
     /// The compiler was stopped by its limits.
     Stopped(String),
-    /// Functions that could not be lifted and went through as text.
+    /// Not compiled, not run, or other results.
     Failed(String),
 }
 
@@ -198,11 +198,12 @@ fn judge(case: &Case, own: &[Vec<u8>], other: Vec<Vec<u8>>, truth: &Entry) -> Ou
 
 /// The command that shows a difference again.
 pub fn reproducer(case: &str, variant: &str, device: &str) -> String {
-    let random = match case.strip_prefix("random/") {
-        Some(seed) => format!(" --random {seed}"),
-        None => String::new(),
+    let programs = match case.split_once('/') {
+        Some(("random", seed)) => format!(" --random {seed}"),
+        Some(("small", seed)) => format!(" --random 0 --small {seed}"),
+        _ => String::new(),
     };
     format!(
-        "r3-ptx-differential lifted --device {device} --only '{case}'{random} --pipeline '{variant}' --show"
+        "r3-ptx-differential lifted --device {device} --only '{case}'{programs} --pipeline '{variant}' --show"
     )
 }
