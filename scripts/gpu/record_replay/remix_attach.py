@@ -35,8 +35,8 @@ def run(session, report):
     said = (bare.stdout + bare.stderr).decode(errors="replace")
     report.add(STAGE, "remix without source is refused", bare.code == 2 and "attach" in said, "" if bare.code == 2 else bare.why())
     with_code = archive.with_name("attached.r3")
-    attached = session.run([session.replay, "attach", archive, "--compile-commands", database, "--output", with_code, "--device", "cuda"],
-                           limit=90, log="attach-attach")
+    attached = session.run([session.replay, "attach", archive, "--source", source, "--compile-commands", database,
+                            "--output", with_code, "--device", "cuda"], limit=90, log="attach-attach")
     report.add(STAGE, "attach by compile_commands.json", attached.ok and with_code.exists(), "" if attached.ok else attached.why(),
                s=round(attached.seconds, 1))
     if not with_code.exists():

@@ -17,12 +17,11 @@ def record(session, name, command, **options):
     return (found[0] if outcome.ok and found else None), outcome
 
 
-def attach(session, archive, ptx, log):
-    """Attaches PTX files. Gives the archive with them and the outcome."""
+def attach(session, archive, cache, log):
+    """Attaches what lies in a cache of Triton's. Gives the archive with it and the outcome."""
     with_code = archive.with_name(f"{archive.stem}-attached.r3")
-    files = [part for path in ptx for part in ("--ptx", path)]
-    outcome = session.run([session.replay, "attach", archive, "--output", with_code, "--device", "cuda", *files], limit=60,
-                          log=f"{log}-attach")
+    outcome = session.run([session.replay, "attach", archive, "--output", with_code, "--device", "cuda", "--triton-cache", cache],
+                          limit=60, log=f"{log}-attach")
     return (with_code if with_code.exists() else None), outcome
 
 
@@ -54,8 +53,7 @@ def run(session, report):
     if not archive:
         report.add(STAGE, "triton", False, f"not recorded: {outcome.why()}")
     else:
-        ptx = sorted(cache.rglob("*.ptx"))
-        attached, outcome = attach(session, archive, ptx, "triton")
+        attached, outcome = attach(session, archive, cache, "triton")
         if attached:
             row(session, report, "triton, PTX attached", attached)
         else:
