@@ -123,7 +123,7 @@ impl Args {
         let wanted = self.emit.is_some_and(EmitKind::needs_cubin);
         Emit {
             llvm: self.emit == Some(EmitKind::Llvm),
-            cubin: wanted || self.compile.assembler != AssemblerArg::Driver,
+            cubin: wanted || self.runs_launches() && self.compile.assembler != AssemblerArg::Driver,
         }
     }
 }

@@ -65,7 +65,9 @@ pub fn compile(compiler: &dyn Compile, recipe: &Recipe) -> Compiled {
         && failure.stage == Stage::Assemble
         && recipe.assembler.kind == AssemblerKind::Any
     {
-        let note = format!("no cubin: {}", failure.message);
+        // Where it was looked for is of use to who asked for one.
+        let reason = failure.message.split([':', ';']).next().unwrap_or_default();
+        let note = format!("not assembled: {reason} (R3_PTXAS and R3_NVJITLINK name assemblers)");
         let mut without = recipe.clone();
         without.emit.cubin = false;
         result = compiler.compile(&without).map(|mut product| {
@@ -164,7 +166,9 @@ mod tests {
         assert_eq!((made.ptx.as_str(), made.cubin), ("text", None));
         assert_eq!(
             made.notes,
-            ["no cubin: neither nvJitLink nor ptxas was found"]
+            [
+                "not assembled: neither nvJitLink nor ptxas was found (R3_PTXAS and R3_NVJITLINK name assemblers)"
+            ]
         );
         // Who names one gets that one or nothing.
         let mut named = recipe("text");

@@ -24,6 +24,19 @@ pub struct Origin {
     pub target: Option<String>,
 }
 
+impl Origin {
+    /// Whether the code itself says for which architecture it is.
+    pub fn names_target(&self) -> bool {
+        let names = |bytes: &[u8]| bytes.windows(3).any(|word| word == b"sm_");
+        match &self.code {
+            Code::Ptx(_) => true,
+            Code::Llvm(text) => names(text.as_bytes()),
+            Code::Bitcode(bytes) => names(bytes),
+            Code::Source(_) | Code::LtoIr(_) => false,
+        }
+    }
+}
+
 /// Why there is no code.
 #[derive(Debug, thiserror::Error)]
 pub enum OriginError {

@@ -6,6 +6,7 @@ import os
 from .session import ROOT, tool
 
 STAGE = "remix-kernels"
+COLUMNS = ("cases", "same_bits", "within_bound", "other_nans", "known", "stopped", "failed")
 RANDOM = 500  # random programs besides the tables
 DEEP = 300  # kernels that are tried with random pipelines too
 
@@ -19,10 +20,10 @@ def run(session, report):
                            DEEP, "--processes", processes, "--json", *given], limit=240, log=STAGE)
     pipelines = [json.loads(line) for line in outcome.stdout.splitlines() if line.startswith(b"{")]
     for of in pipelines:
-        fields = {key: of[key] for key in ("cases", "same_bits", "within_bound", "known", "stopped", "failed")}
+        fields = {key: of[key] for key in COLUMNS}
         report.add(STAGE, of["pipeline"], of["failed"] == 0, **fields)
     wrong = [line for line in outcome.stderr.decode(errors="replace").splitlines() if line.startswith("FAIL")]
-    total = {key: sum(of[key] for of in pipelines) for key in ("cases", "same_bits", "within_bound", "known", "stopped", "failed")}
+    total = {key: sum(of[key] for of in pipelines) for key in COLUMNS}
     report.add(STAGE, "all", outcome.ok and bool(pipelines), "; ".join(wrong[:2])[:300] or ("" if outcome.ok else outcome.why()),
                **total, s=round(outcome.seconds, 1))
     if not outcome.ok:

@@ -16,7 +16,7 @@ def run(session, report):
                     log="pool-extract")
     texts = sorted(folder.rglob("*.ptx"))
     for workers in (2, 16):
-        outcome = session.run([program, "bench", "--workers", workers, "--seconds", "10", "--json", *texts], limit=60, log=f"pool-{workers}")
+        outcome = session.run([program, "bench", "--workers", workers, "--seconds", "10", *texts], limit=60, log=f"pool-{workers}")
         try:
             said = json.loads(outcome.stdout)
         except ValueError:

@@ -21,8 +21,10 @@ def remix(session, archive, log, *options, limit=120):
     """Runs `r3-replay remix --json`. Gives the report, or None, and the outcome."""
     command = [session.replay, "remix", archive, "--device", "cuda", "--json", *options]
     outcome = session.run(command, limit=limit, log=log)
+    # Kernels that print do so on standard output, too.
+    text = outcome.stdout.decode(errors="replace")
     try:
-        return json.loads(outcome.stdout), outcome
+        return json.JSONDecoder().raw_decode(text, max(text.find('{\n  "version"'), 0))[0], outcome
     except ValueError:
         return None, outcome
 

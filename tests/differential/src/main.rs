@@ -368,6 +368,13 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
                 let number = numbers.get(case.name.as_str()).copied().unwrap_or(0);
                 let variants = variants.of(number, cases.len());
                 let entry = recorded.get(case.name.as_str()).copied();
+                // What is changed is not what was recorded.
+                let changed = match device {
+                    On::Cuda if case.family() == "random" => lifted::without_open_nans(case),
+                    _ => None,
+                };
+                let entry = entry.filter(|_| changed.is_none());
+                let case = changed.as_ref().unwrap_or(case);
                 lifted::try_case(on.as_mut(), case, &variants, entry, &|recipe| {
                     pool.compile(recipe)
                 })

@@ -93,6 +93,7 @@ struct OfPipeline {
     cases: usize,
     same_bits: usize,
     within_bound: usize,
+    other_nans: usize,
     known: usize,
     stopped: usize,
     failed: usize,
@@ -132,6 +133,7 @@ pub fn lifted(device: &str, tried: &[Tried], json: bool) -> std::io::Result<bool
             match outcome {
                 Outcome::Same => of.same_bits += 1,
                 Outcome::Within => of.within_bound += 1,
+                Outcome::Nans => of.other_nans += 1,
                 Outcome::Known(why) => {
                     of.known += 1;
                     eprintln!("known {}, {pipeline}: {why}", case.name);
@@ -159,13 +161,27 @@ pub fn lifted(device: &str, tried: &[Tried], json: bool) -> std::io::Result<bool
         return Ok(good);
     }
     println!(
-        "{:14} {:>6} {:>10} {:>13} {:>6} {:>8} {:>7}",
-        "pipeline", "cases", "same bits", "within bound", "known", "stopped", "failed"
+        "{:14} {:>6} {:>10} {:>13} {:>10} {:>6} {:>8} {:>7}",
+        "pipeline",
+        "cases",
+        "same bits",
+        "within bound",
+        "other NaNs",
+        "known",
+        "stopped",
+        "failed"
     );
     for of in &pipelines {
         println!(
-            "{:14} {:>6} {:>10} {:>13} {:>6} {:>8} {:>7}",
-            of.pipeline, of.cases, of.same_bits, of.within_bound, of.known, of.stopped, of.failed
+            "{:14} {:>6} {:>10} {:>13} {:>10} {:>6} {:>8} {:>7}",
+            of.pipeline,
+            of.cases,
+            of.same_bits,
+            of.within_bound,
+            of.other_nans,
+            of.known,
+            of.stopped,
+            of.failed
         );
     }
     Ok(good)

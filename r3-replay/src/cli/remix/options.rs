@@ -230,6 +230,7 @@ impl CompileArgs {
         emit: Emit,
     ) -> Recipe {
         let device = format!("sm_{sm}");
+        let without_target = (!origin.names_target()).then(|| device.clone());
         let target = self.target.as_ref().or(origin.target.as_ref());
         let arch = match target {
             Some(target) => arch_for(target, &device).unwrap_or(device),
@@ -238,7 +239,7 @@ impl CompileArgs {
         Recipe {
             code: origin.code.clone(),
             kernel: Some(origin.kernel.clone()),
-            target: self.target.clone(),
+            target: self.target.clone().or(without_target),
             ptx_version: self.ptx_version,
             pipeline: match (&self.passes, self.level) {
                 (Some(passes), _) => Pipeline::Text(passes.clone()),
