@@ -30,6 +30,7 @@ fn recipe(text: &str, pipeline: Pipeline) -> Recipe {
         contraction: Contraction::Assembler,
         unroll: Unroll::Keep,
         inline_functions: false,
+        keep_guards: false,
         specialisation: Specialisation::default(),
         bounds: Bounds::default(),
         assembler: Assembler::default(),

@@ -118,6 +118,7 @@ fn recipe(text: &str, assembler: Option<Assembler>) -> Recipe {
         contraction: Contraction::Assembler,
         unroll: Unroll::Keep,
         inline_functions: false,
+        keep_guards: false,
         specialisation: Specialisation::default(),
         bounds: Bounds::default(),
         emit: Emit {

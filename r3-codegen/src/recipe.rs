@@ -28,6 +28,9 @@ pub struct Recipe {
     pub unroll: Unroll,
     /// Device functions may be inlined where the original kept calls.
     pub inline_functions: bool,
+    /// Loads, stores and reductions under a guard stay one instruction each, which LLVM does not see into, and do not become
+    /// branches. For code that is written so, as Triton's is.
+    pub keep_guards: bool,
     /// Facts about the launches that the code is for.
     pub specialisation: Specialisation,
     /// Launch bounds in place of the original's.

@@ -113,6 +113,7 @@ fn recipe(specialisation: Specialisation, pipeline: Pipeline, inline_functions: 
         contraction: Contraction::Assembler,
         unroll: Unroll::Free,
         inline_functions,
+        keep_guards: false,
         specialisation,
         bounds: Bounds::default(),
         assembler: Assembler::default(),

@@ -54,6 +54,7 @@ fn recipe(code: Code, pipeline: Pipeline) -> Recipe {
         contraction: Contraction::Assembler,
         unroll: Unroll::Keep,
         inline_functions: false,
+        keep_guards: false,
         specialisation: Specialisation::default(),
         bounds: Bounds::default(),
         assembler: Assembler::default(),

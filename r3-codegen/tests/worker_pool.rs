@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use r3_codegen::recipe::{
-    Assembler, Bounds, Code, Contraction, Emit, Failure, FailureKind, Pipeline, Product, Recipe,
-    Specialisation, Stage, Unroll,
+    Assembler, Bounds, Code, Compiler, Contraction, Emit, Failure, FailureKind, Pipeline, Product,
+    Recipe, Source, Specialisation, Stage, Unroll,
 };
 use r3_codegen::worker::{Limits, Pool, WorkerCommand};
 
@@ -25,6 +25,7 @@ fn recipe(what: &str) -> Recipe {
         contraction: Contraction::Assembler,
         unroll: Unroll::Keep,
         inline_functions: false,
+        keep_guards: false,
         specialisation: Specialisation::default(),
         bounds: Bounds::default(),
         assembler: Assembler::default(),
@@ -211,6 +212,42 @@ fn a_timeout_ends_the_programs_that_the_child_started() {
     assert_eq!(failure.kind, FailureKind::Timeout);
     let program: u32 = std::fs::read_to_string(file).unwrap().parse().unwrap();
     until(|| !runs(program));
+}
+
+#[test]
+fn a_compiler_of_source_runs_in_a_child_and_ends_with_it() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    let (file, compiler) = (folder.path().join("said"), folder.path().join("clang++"));
+    // Says its version; then, like nvcc, starts a program that works for long, in the folder for temporary files.
+    let script = format!(
+        "#!/bin/sh\ncase \"$*\" in *--version*) echo clang version 22.1.8; exit;; esac\nsleep 1000 &\n\
+         echo $! $TMPDIR > {0}.part; mv {0}.part {0}; wait\n",
+        file.display()
+    );
+    std::fs::write(&compiler, script).unwrap();
+    std::fs::set_permissions(&compiler, PermissionsExt::from_mode(0o755)).unwrap();
+    let source = Source {
+        text: "__global__ void k() {}".into(),
+        name: "k.cu".into(),
+        headers: Vec::new(),
+        name_expressions: Vec::new(),
+        compiler: Compiler::Clang,
+        program: Some(compiler),
+        options: Vec::new(),
+        directory: None,
+    };
+    let pool = impatient(Duration::from_secs(3));
+    let failure = pool.compile_source(&source, "sm_90").unwrap_err();
+    assert_eq!(
+        (failure.kind, failure.stage),
+        (FailureKind::Timeout, Stage::Source),
+        "{failure:?}"
+    );
+    let said = std::fs::read_to_string(file).unwrap();
+    let (program, temporary) = said.trim().split_once(' ').unwrap();
+    until(|| !runs(program.parse().unwrap()));
+    until(|| !Path::new(temporary).exists());
 }
 
 #[test]

@@ -137,6 +137,7 @@ impl Bench {
             contraction: Contraction::Assembler,
             unroll: Unroll::Keep,
             inline_functions: false,
+            keep_guards: false,
             specialisation: Specialisation::default(),
             bounds: Bounds::default(),
             assembler: Assembler {

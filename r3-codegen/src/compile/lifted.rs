@@ -47,7 +47,7 @@ pub(super) fn compile(job: &mut Job<'_>, text: &str) -> Result<Written, Failure>
                 kernel: recipe.kernel.clone(),
                 keep_nounroll: recipe.unroll == Unroll::Keep,
                 keep_calls: !recipe.inline_functions,
-                ..lift::Options::default()
+                keep_guards: recipe.keep_guards,
             },
         )
     })?;

@@ -209,6 +209,7 @@ fn to_ptx(
         contraction: Contraction::Assembler,
         unroll: Unroll::Keep,
         inline_functions: true,
+        keep_guards: false,
         specialisation: Specialisation::default(),
         bounds: Bounds::default(),
         assembler: Assembler::default(),

@@ -101,6 +101,7 @@ mod tests {
             contraction: Contraction::Assembler,
             unroll: Unroll::Keep,
             inline_functions: false,
+            keep_guards: false,
             specialisation: Specialisation::default(),
             bounds: Bounds::default(),
             assembler: Assembler::default(),

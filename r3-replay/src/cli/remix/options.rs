@@ -75,6 +75,10 @@ pub struct CompileArgs {
     #[arg(long)]
     pub inline: bool,
 
+    /// Keep guarded loads and stores as one instruction each, as Triton writes them, instead of branches around them.
+    #[arg(long)]
+    pub keep_guards: bool,
+
     /// Architecture to compile for, e.g. `sm_90a` [default: that of the code].
     #[arg(long, value_name = "SM")]
     pub target: Option<String>,
@@ -253,6 +257,7 @@ impl CompileArgs {
             },
             unroll: self.unroll,
             inline_functions: self.inline,
+            keep_guards: self.keep_guards,
             specialisation: specialisation.clone(),
             bounds: Bounds {
                 maxnreg: self.maxnreg,

@@ -80,6 +80,7 @@ pub fn recipe(case: &Case, variant: &Variant) -> Recipe {
         contraction: Contraction::Assembler,
         unroll: Unroll::Keep,
         inline_functions: false,
+        keep_guards: false,
         specialisation: Specialisation::default(),
         bounds: Bounds::default(),
         assembler: Assembler::default(),
