@@ -237,6 +237,31 @@ fn what_nvrtc_was_given_it_is_given_again() {
     );
 }
 
+// What a stranger's archive has for options is given to NVRTC. NVRTC 13.0 writes to the file that each of these names.
+#[test]
+fn nvrtc_is_not_told_to_write_files() {
+    let words: Vec<String> = [
+        "--fdevice-time-trace=/home/user/notes",
+        "--time=/home/user/notes",
+        "-time=/home/user/notes",
+        "--create-pch=/home/user/notes",
+        "--pch",
+        "--pch-dir=/home/user",
+        "--use-pch=/tmp/theirs",
+        "--some-new-option=/home/user/notes",
+        "--fmad=false",
+    ]
+    .map(str::to_owned)
+    .to_vec();
+    let options = Options::read(&words, Dialect::Nvrtc);
+    assert_eq!(
+        spell::nvrtc(&options, Path::new("/d")),
+        ["--fmad=false"],
+        "{options:?}"
+    );
+    assert_eq!(options.unknown, ["--some-new-option=/home/user/notes"]);
+}
+
 #[test]
 fn a_database_gives_all_commands_of_a_file() {
     let folder = tempfile::tempdir().unwrap();

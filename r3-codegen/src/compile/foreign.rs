@@ -82,7 +82,7 @@ pub(super) fn compile(job: &mut Job<'_>, form: Form<'_>) -> Result<Written, Fail
     let note = job.clock.stage(Stage::Parse, || match &recipe.kernel {
         Some(kernel) => keep::keep(&module, &machine, kernel),
         None if keep::kernels(&module).is_empty() => {
-            Err("the code has no kernel; name the function that is one".to_owned())
+            Err("the code has no kernel: templates must be instantiated in it, and functions marked as kernels".to_owned())
         }
         None => Ok(None),
     })?;
@@ -129,7 +129,12 @@ fn read<'ctx>(context: &'ctx Context, form: Form<'_>) -> Result<Module<'ctx>, St
             })
         }
     }
-    .map_err(|reason| format!("LLVM cannot read it: {reason}"))?;
+    .map_err(|reason| {
+        format!(
+            "LLVM cannot read it: {}",
+            reason.to_string_lossy().trim_end()
+        )
+    })?;
     let triple = module.get_triple();
     let triple = triple.as_str().to_string_lossy();
     if !triple.is_empty() && !triple.starts_with("nvptx64") {
@@ -137,9 +142,12 @@ fn read<'ctx>(context: &'ctx Context, form: Form<'_>) -> Result<Module<'ctx>, St
             "the code is for {triple}, not for CUDA's devices (nvptx64)"
         ));
     }
-    module
-        .verify()
-        .map_err(|reason| format!("the IR is not valid: {reason}"))?;
+    module.verify().map_err(|reason| {
+        format!(
+            "the IR is not valid: {}",
+            reason.to_string_lossy().trim_end()
+        )
+    })?;
     Ok(module)
 }
 

@@ -37,6 +37,7 @@ pub enum DatabaseError {
     #[error(
         "{database} has no command for {file}; it has {}. Without one, give it with --command",
         match .alike.as_slice() {
+            [] if *count == 1 => "one other file".to_owned(),
             [] => format!("{count} other files"),
             alike => format!("files of the same name in other folders: {}", alike.join(", ")),
         }

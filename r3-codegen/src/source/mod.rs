@@ -37,10 +37,12 @@ mod unit;
 
 use std::path::PathBuf;
 
+use serde::{Deserialize, Serialize};
+
 use crate::recipe::{Code, Compiler, Failure, FailureKind, Source, Stage};
 
 /// What a compiler made of a source.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Compiled {
     /// PTX or bitcode.
     pub code: Code,

@@ -230,6 +230,16 @@ const TABLE: &[(&str, Takes, About)] = &[
     ("minimal", Nothing, A::Own(Dialect::Nvrtc)),
     ("modify-stack-limit", Value, A::Own(Dialect::Nvrtc)),
     ("split-compile", Value, A::Nothing),
+    // NVRTC would write files, or take what it wrote before. Options may come with a stranger's archive.
+    ("fdevice-time-trace", Nothing, A::Nothing),
+    ("pch", Nothing, A::Nothing),
+    ("create-pch", Nothing, A::Nothing),
+    ("use-pch", Nothing, A::Nothing),
+    ("pch-dir", Nothing, A::Nothing),
+    ("pch-verbose", Nothing, A::Nothing),
+    ("pch-messages", Nothing, A::Nothing),
+    ("instantiate-templates-in-pch", Nothing, A::Nothing),
+    ("optimization-info", Nothing, A::Nothing),
     // About something else, with a value that must not be taken for a file.
     ("o", Joined, A::Nothing),
     ("output-file", Value, A::Nothing),
@@ -375,8 +385,14 @@ impl Options {
     fn unknown(&mut self, argument: &str, dialect: Dialect) {
         let body = argument.trim_start_matches('-');
         if dialect == Dialect::Nvrtc {
-            // What NVRTC was given once it takes again.
-            self.own.push((dialect, argument.to_owned()));
+            // What NVRTC was given once it takes again. A text may name a file that is then written.
+            let value = argument.split_once('=').map(|(_, value)| value);
+            let harmless =
+                |value: &str| matches!(value, "true" | "false") || value.parse::<u32>().is_ok();
+            match value.is_none_or(harmless) {
+                true => self.own.push((dialect, argument.to_owned())),
+                false => self.unknown.push(argument.to_owned()),
+            }
         } else if !NOTHING.iter().any(|start| body.starts_with(start)) {
             self.unknown.push(argument.to_owned());
         }

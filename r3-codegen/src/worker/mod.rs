@@ -1,7 +1,7 @@
 //! Worker processes with limits: a crash or a hang of a compiler costs one answer.
 //!
 //! LLVM ends its process where it meets what it cannot do, some pass sequences never end, and its options are global to
-//! a process. A [`Pool`] therefore sends each recipe to a child process and hands back what comes: a product, or a
+//! a process. A [`Pool`] therefore sends each recipe, and each source for another compiler, to a child process and hands back what comes: a product, or a
 //! [`Failure`](crate::recipe::Failure) that names the stage which the child had reached.
 //!
 //! ```text

@@ -10,8 +10,10 @@ use std::time::Duration;
 
 use super::child::{Child, Outcome};
 use super::environment::{self, Environment};
-use super::{protocol, verdict};
-use crate::recipe::{Failure, FailureKind, Product, Recipe, Stage};
+use super::protocol::{self, Made, Task};
+use super::verdict;
+use crate::recipe::{Failure, FailureKind, Product, Recipe, Source, Stage};
+use crate::source::Compiled;
 
 /// How to start a child: a program that calls [`serve`](super::serve) when it is started so.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -124,12 +126,31 @@ impl Pool {
 
     /// Compiles a recipe in a child. Waits until one is free. Callable from many threads.
     pub fn compile(&self, recipe: &Recipe) -> Result<Product, Failure> {
-        let frame = protocol::encode(recipe).map_err(|error| {
+        let task = Task::Recipe(Box::new(recipe.clone()));
+        match self.make(&task, &recipe.llvm_options)? {
+            Made::Product(product) => Ok(product),
+            Made::Compiled(_) => Err(unasked()),
+        }
+    }
+
+    /// Has a source compiled by its compiler, in a child: see [`source::compile`](crate::source::compile). Relative paths
+    /// in it are not from this process's folder.
+    pub fn compile_source(&self, source: &Source, target: &str) -> Result<Compiled, Failure> {
+        let task = Task::Source(Box::new(source.clone()), target.to_owned());
+        match self.make(&task, &[])? {
+            Made::Compiled(compiled) => Ok(compiled),
+            Made::Product(_) => Err(unasked()),
+        }
+    }
+
+    /// Has something made by a child with these options of LLVM.
+    fn make(&self, task: &Task, options: &[String]) -> Result<Made, Failure> {
+        let frame = protocol::encode(task).map_err(|error| {
             verdict::of_worker(FailureKind::Refused, error.to_string(), String::new())
         })?;
         let _slot = self.slot();
         loop {
-            let mut child = self.child(&recipe.llvm_options)?;
+            let mut child = self.child(options)?;
             let is_new = child.jobs == 0;
             let outcome = child.converse(&frame, &self.limits);
             let failure = match outcome {
@@ -326,6 +347,12 @@ impl Drop for Starter {
             _ = thread.join();
         }
     }
+}
+
+/// An answer to something else than what was asked.
+fn unasked() -> Failure {
+    let message = "the worker answered something else than what it was asked".to_owned();
+    verdict::of_worker(FailureKind::Crash, message, String::new())
 }
 
 /// The child's own log, or what was printed in it.

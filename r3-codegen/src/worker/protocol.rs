@@ -1,13 +1,14 @@
 //! What passes between a pool and a child: frames of a length (four bytes, little endian) and a postcard value.
 //!
-//! To the child: one [`Setup`], then recipes. From the child: the stages that it enters, then an [`Answer`].
+//! To the child: one [`Setup`], then [`Task`]s. From the child: the stages that it enters, then an [`Answer`].
 
 use std::io::{self, Read, Write};
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::recipe::{Failure, Product, Stage};
+use crate::recipe::{Failure, Product, Recipe, Source, Stage};
+use crate::source::Compiled;
 
 /// The longest frame. Archives hold modules of some ten MiB.
 pub(super) const MAX_FRAME: usize = 1 << 30;
@@ -19,20 +20,38 @@ pub(super) struct Setup {
     pub(super) memory: u64,
 }
 
+/// What a child is to do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Task {
+    /// Compile a recipe.
+    Recipe(Box<Recipe>),
+    /// Compile a source for a target, and hand back what its compiler makes.
+    Source(Box<Source>, String),
+}
+
+/// What a child made.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Made {
+    /// Of a recipe.
+    Product(Product),
+    /// Of a source.
+    Compiled(Compiled),
+}
+
 /// What a child says.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Message {
-    /// It enters this stage. [`Stage::Worker`] means that it has the whole recipe.
+    /// It enters this stage. [`Stage::Worker`] means that it has the whole task.
     Enter(Stage),
-    /// It is done with the recipe.
+    /// It is done with the task.
     Answer(Box<Answer>),
 }
 
-/// What became of a recipe.
+/// What became of a task.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Answer {
     /// The result.
-    pub(super) result: Result<Product, Failure>,
+    pub(super) result: Result<Made, Failure>,
     /// Bytes of memory that the child occupies now.
     pub(super) resident: u64,
     /// The child is in an unknown state and should not be used again.

@@ -1,4 +1,4 @@
-//! The child: reads recipes, compiles them, answers.
+//! The child: reads recipes and sources, compiles them, answers.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -7,10 +7,11 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use super::protocol::{self, Answer, Message, Setup};
+use super::protocol::{self, Answer, Made, Message, Setup, Task};
 use crate::assemble::scratch;
 use crate::compile;
 use crate::recipe::{Failure, FailureKind, Product, Recipe, Stage};
+use crate::source;
 
 /// Stack of the thread that compiles. LLVM goes deep into nested types and expressions.
 const STACK: usize = 64 << 20;
@@ -91,7 +92,7 @@ where
     C: Fn(&Recipe, &dyn Fn(Stage)) -> Result<Product, Failure>,
 {
     let mut options: Option<Vec<String>> = None;
-    while let Some(recipe) = protocol::read::<Recipe>(input)? {
+    while let Some(task) = protocol::read::<Task>(input)? {
         let stage = Cell::new(Stage::Worker);
         let out = RefCell::new(&mut *output);
         let enter = |next: Stage| {
@@ -101,21 +102,34 @@ where
         };
         enter(Stage::Worker);
 
-        let first = options.get_or_insert_with(|| recipe.llvm_options.clone());
-        let (result, retire) = if *first != recipe.llvm_options {
-            let message = format!(
-                "LLVM's options are global to a process: this one has {first:?}, the recipe wants {:?}",
-                recipe.llvm_options
-            );
-            (Err(failure(Stage::Worker, message)), true)
-        } else {
-            match catch_unwind(AssertUnwindSafe(|| compile(&recipe, &enter))) {
+        let other_options = match &task {
+            Task::Recipe(recipe) => {
+                let first = options.get_or_insert_with(|| recipe.llvm_options.clone());
+                (*first != recipe.llvm_options).then(|| {
+                    format!(
+                        "LLVM's options are global to a process: this one has {first:?}, the recipe wants {:?}",
+                        recipe.llvm_options
+                    )
+                })
+            }
+            Task::Source(..) => None,
+        };
+        let make = || match &task {
+            Task::Recipe(recipe) => compile(recipe, &enter).map(Made::Product),
+            Task::Source(source, target) => {
+                enter(Stage::Source);
+                source::compile(source, target).map(Made::Compiled)
+            }
+        };
+        let (result, retire) = match other_options {
+            Some(message) => (Err(failure(Stage::Worker, message)), true),
+            None => match catch_unwind(AssertUnwindSafe(make)) {
                 Ok(result) => (result, false),
                 Err(panic) => {
                     let message = format!("panic: {}", text_of(&*panic));
                     (Err(failure(stage.get(), message)), true)
                 }
-            }
+            },
         };
         let answer = Answer {
             result,

@@ -8,7 +8,6 @@ use r3_codegen::recipe::{
     Assembler, Bounds, Code, Contraction, Emit, Failure, Pipeline, Preset, Recipe, Source,
     Specialisation, Unroll,
 };
-use r3_codegen::source;
 use r3_image::{CodeForm, Image};
 
 use crate::names::printable;
@@ -157,7 +156,8 @@ impl Given {
         compiler: &dyn Compile,
     ) -> Result<Self, GivenError> {
         let file = source.name.display().to_string();
-        let compiled = source::compile(source, target).map_err(|failure| GivenError::Compile {
+        let compiled = compiler.compile_source(source, target);
+        let compiled = compiled.map_err(|failure| GivenError::Compile {
             file: file.clone(),
             failure: Box::new(failure),
         })?;

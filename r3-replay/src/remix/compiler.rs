@@ -4,13 +4,19 @@ use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use r3_codegen::recipe::{AssemblerKind, Failure, FailureKind, Product, Recipe, Stage};
+use r3_codegen::recipe::{AssemblerKind, Failure, FailureKind, Product, Recipe, Source, Stage};
+use r3_codegen::source;
 use r3_codegen::worker::Pool;
 
 /// What compiles: workers, and in tests something simpler.
 pub trait Compile: Sync {
     /// Compiles a recipe. Called from several threads.
     fn compile(&self, recipe: &Recipe) -> Result<Product, Failure>;
+
+    /// Compiles a source by its own compiler, to PTX or LLVM IR.
+    fn compile_source(&self, source: &Source, target: &str) -> Result<source::Compiled, Failure> {
+        source::compile(source, target)
+    }
 }
 
 impl<F: Fn(&Recipe) -> Result<Product, Failure> + Sync> Compile for F {
@@ -22,6 +28,10 @@ impl<F: Fn(&Recipe) -> Result<Product, Failure> + Sync> Compile for F {
 impl Compile for Pool {
     fn compile(&self, recipe: &Recipe) -> Result<Product, Failure> {
         Pool::compile(self, recipe)
+    }
+
+    fn compile_source(&self, source: &Source, target: &str) -> Result<source::Compiled, Failure> {
+        Pool::compile_source(self, source, target)
     }
 }
 

@@ -147,6 +147,7 @@ pub fn of_file(path: &Path, kernel: &str, sm: u32) -> Result<Origin, OriginError
         source,
     })?;
     let extension = path.extension().and_then(|extension| extension.to_str());
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let other = |code| Origin {
         code,
         kernel: kernel.to_owned(),
@@ -158,16 +159,14 @@ pub fn of_file(path: &Path, kernel: &str, sm: u32) -> Result<Origin, OriginError
         Some("ll" | "llir") => other(Code::Llvm(text(bytes))),
         Some("cu" | "cc" | "cpp" | "cxx") => other(Code::Source(Source {
             text: text(bytes),
-            name: path.to_owned(),
+            // It is compiled in a process with another folder.
+            name: absolute.clone(),
             headers: Vec::new(),
             name_expressions: Vec::new(),
             compiler: Compiler::Any,
             program: None,
             options: Vec::new(),
-            directory: path
-                .parent()
-                .filter(|parent| !parent.as_os_str().is_empty())
-                .map(Path::to_owned),
+            directory: absolute.parent().map(Path::to_owned),
         })),
         _ if bytes.starts_with(b"BC\xc0\xde") => other(Code::Bitcode(bytes)),
         _ => {

@@ -16,6 +16,10 @@ use crate::attach::recorded::recorded;
 use crate::attach::triton::cached;
 use crate::remix::WORKER;
 
+/// Code that options about --source are not for. What an option requires clap does not ask for where that conflicts with
+/// something that is given.
+const NOT_SOURCE: [&str; 4] = ["ptx", "bitcode", "from_capture", "triton_cache"];
+
 /// Options about the code.
 #[derive(clap::Args)]
 #[command(group = clap::ArgGroup::new("code").required(true).multiple(false))]
@@ -45,24 +49,25 @@ pub struct CodeArgs {
         long,
         value_name = "COMMAND",
         requires = "source",
-        conflicts_with = "compile_commands"
+        conflicts_with = "compile_commands",
+        conflicts_with_all = NOT_SOURCE
     )]
     command: Option<String>,
 
     /// With --command: the folder in which it is run [default: this one].
-    #[arg(long, value_name = "FOLDER", requires = "command")]
+    #[arg(long, value_name = "FOLDER", requires = "command", conflicts_with_all = NOT_SOURCE)]
     command_directory: Option<PathBuf>,
 
     /// With --source: the `compile_commands.json` of the application's build, or the folder with it.
-    #[arg(long, value_name = "FILE", requires = "source")]
+    #[arg(long, value_name = "FILE", requires = "source", conflicts_with_all = NOT_SOURCE)]
     compile_commands: Option<PathBuf>,
 
     /// With --source: which compiler [default: that of the command, else the first that is here: nvcc, NVRTC, clang].
-    #[arg(long, value_enum, requires = "source")]
+    #[arg(long, value_enum, requires = "source", conflicts_with_all = NOT_SOURCE)]
     compiler: Option<CompilerName>,
 
     /// Architecture to compile for, e.g. `sm_90a` [default: that of the captured GPU, as the command spells it].
-    #[arg(long, value_name = "SM")]
+    #[arg(long, value_name = "SM", conflicts_with_all = ["ptx", "triton_cache"])]
     target: Option<String>,
 }
 
