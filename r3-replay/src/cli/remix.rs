@@ -25,7 +25,7 @@ use crate::remix::compiler::{Compile, Compiled, compile_all};
 use crate::remix::facts::Kernel;
 use crate::remix::pairs::Runs;
 use crate::remix::report::{CandidateReport, KernelReport, Side, TrialReport};
-use crate::remix::trial::{self, Judgement, Run, Verdict};
+use crate::remix::trial::{self, Judgement, Run, Used, Verdict};
 use crate::remix::{WORKER, origin};
 use crate::replay::Replayer;
 
@@ -133,6 +133,7 @@ struct Subject<'a> {
     id: KernelId,
     launches: Vec<&'a LaunchRecord>,
     layout: Vec<ParamLayout>,
+    recorded: Option<Used>,
     candidates: Vec<Candidate>,
     report: KernelReport,
 }
@@ -255,7 +256,8 @@ fn subjects<'a>(
     let compiled = compile_all(compiler, &recipes, threads);
     for ((at, name, recipe), compiled) in named.into_iter().zip(compiled) {
         if let Some(subject) = subjects.get_mut(at) {
-            let report = CandidateReport::new(&name, &subject.report.name, &recipe, &compiled);
+            let mut report = CandidateReport::new(&name, &subject.report.name, &recipe, &compiled);
+            report.recorded = subject.recorded;
             subject.report.candidates.push(report);
             subject.candidates.push(Candidate { name, compiled });
         }
@@ -281,6 +283,7 @@ fn subject<'a>(
         id,
         launches,
         layout: layout(archive, record),
+        recorded: recorded(archive, record, sm),
         candidates: Vec::new(),
         report: KernelReport {
             kernel: readable(&record.name),
@@ -328,6 +331,18 @@ fn layout(archive: &Archive, record: &r3_archive::model::KernelRecord) -> Vec<Pa
         .into_iter()
         .map(|(offset, size)| ParamLayout { offset, size })
         .collect()
+}
+
+/// What the machine code uses that the application ran.
+fn recorded(archive: &Archive, record: &r3_archive::model::KernelRecord, sm: u32) -> Option<Used> {
+    let module = archive.module(record.module?)?;
+    let image = Image::from_vec(archive.read_blob(&module.image).ok()?);
+    let info = image.kernel_for(&record.name, sm)?;
+    Some(Used {
+        registers: info.registers?,
+        local: info.local_bytes.unwrap_or(0),
+        shared: info.static_shared.unwrap_or(0),
+    })
 }
 
 /// Writes the code of the only product that there is.

@@ -47,6 +47,9 @@ pub struct CandidateReport {
     /// What the kernel's cubin uses.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resources: Option<Resources>,
+    /// What the recorded machine code uses, where there is some.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recorded: Option<Used>,
     /// Why there is no code.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<Failure>,
@@ -155,6 +158,7 @@ impl CandidateReport {
             notes: Vec::new(),
             assembler: None,
             resources: None,
+            recorded: None,
             failure: None,
             launches: Vec::new(),
         };

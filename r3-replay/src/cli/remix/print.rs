@@ -131,6 +131,7 @@ fn before_after(before: Option<u32>, after: Option<u32>) -> String {
 fn head((candidate, trial): Trial<'_>) -> Vec<String> {
     let used = |side: &Option<crate::remix::report::Side>| side.as_ref().and_then(|side| side.used);
     let (before, after) = (used(&trial.original), used(&trial.remixed));
+    let before = before.or(candidate.recorded);
     let cubin = candidate.resources.as_ref();
     let registers = after
         .map(|used| used.registers)
