@@ -2,9 +2,12 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use assert_cmd::Command;
+use r3_archive::Archive;
+use r3_replay::attach::store::{Place, StoreError, store};
+use tempfile::TempDir;
 
 fn sample(name: &str) -> String {
     format!(
@@ -57,6 +60,91 @@ fn options_about_source_are_refused_with_other_code() {
     );
     assert_eq!(code, 2, "{text}");
     assert!(text.contains("cannot be used with"), "{text}");
+}
+
+/// A folder with an archive of `advance`, and its own PTX to attach.
+fn folder() -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let archive = folder.path().join("a.r3");
+    std::fs::copy(sample("managed"), &archive).unwrap();
+    let path = archive.to_str().unwrap();
+    let arguments = ["remix", path, "1", "--emit", "ptx", "--output", "k.ptx"];
+    let (code, text) = run(folder.path(), &arguments);
+    assert_eq!(code, 0, "{text}");
+    (folder, archive)
+}
+
+#[test]
+fn what_cannot_be_read_of_a_damaged_archive_is_not_lost_by_attaching() {
+    let (folder, archive) = folder();
+    let whole = std::fs::read(&archive).unwrap();
+    let cut = &whole[..whole.len() - 100];
+    std::fs::write(&archive, cut).unwrap();
+    let arguments = ["attach", "a.r3", "--ptx", "k.ptx", "--no-verify"];
+    let (code, text) = run(folder.path(), &arguments);
+    assert_eq!(code, 2, "{text}");
+    assert!(
+        text.contains("is damaged") && text.contains("--output"),
+        "{text}"
+    );
+    assert_eq!(std::fs::read(&archive).unwrap(), cut);
+    // What can be read goes elsewhere.
+    let arguments = [&arguments[..], &["--output", "b.r3"]].concat();
+    let (code, text) = run(folder.path(), &arguments);
+    assert_eq!(code, 0, "{text}");
+    assert_eq!(run(folder.path(), &["fsck", "b.r3"]).0, 0);
+}
+
+#[test]
+fn an_archive_that_somebody_else_writes_meanwhile_is_not_replaced() {
+    let (_folder, path) = folder();
+    let archive = Archive::open(&path).unwrap();
+    let place = Place::of(&archive, None).unwrap();
+    let theirs = path.with_extension("theirs");
+    std::fs::copy(&path, &theirs).unwrap();
+    std::fs::rename(&theirs, &path).unwrap();
+    let before = std::fs::read(&path).unwrap();
+    let error = store(&archive, &[], &place).unwrap_err();
+    assert!(matches!(error, StoreError::Changed { .. }), "{error}");
+    assert_eq!(std::fs::read(&path).unwrap(), before);
+    let left = std::fs::read_dir(path.parent().unwrap()).unwrap().count();
+    assert_eq!(left, 2, "the archive and its PTX");
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_to_is_told_before_anything_runs() {
+    let (folder, _) = folder();
+    let arguments = [
+        "attach",
+        "a.r3",
+        "--ptx",
+        "k.ptx",
+        "--output",
+        "no/where.r3",
+    ];
+    let (code, text) = run(folder.path(), &arguments);
+    assert_eq!(code, 2, "{text}");
+    assert_eq!(text.lines().count(), 1, "{text}");
+    assert!(text.contains("no cannot be written to"), "{text}");
+}
+
+#[test]
+fn without_a_place_for_temporary_files_the_variable_is_named() {
+    let (folder, _) = folder();
+    let output = Command::cargo_bin("r3-replay")
+        .unwrap()
+        .current_dir(folder.path())
+        .env("TMPDIR", "/nonexistent")
+        .args(["remix", "a.r3", "1", "--device", "cpu"])
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert!(
+        text.contains("/nonexistent") && text.contains("TMPDIR"),
+        "{text}"
+    );
+    assert!(!text.contains("tool is missing"), "{text}");
 }
 
 #[test]

@@ -56,7 +56,13 @@ impl Child {
         memory: u64,
         options: Vec<String>,
     ) -> io::Result<Child> {
-        let scratch = Scratch::new()?;
+        let scratch = Scratch::new().map_err(|error| {
+            let folder = std::env::temp_dir();
+            io::Error::other(format!(
+                "no folder can be made in {}: {error}; TMPDIR names another place for temporary files",
+                folder.display()
+            ))
+        })?;
         let (connection, theirs) = UnixStream::pair()?;
         let mut process = Command::new(&command.program)
             .args(&command.arguments)

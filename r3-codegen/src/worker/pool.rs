@@ -15,6 +15,9 @@ use super::verdict;
 use crate::recipe::{Failure, FailureKind, Product, Recipe, Source, Stage};
 use crate::source::Compiled;
 
+/// The file of the process that reads this.
+const THIS_PROGRAM: &str = "/proc/self/exe";
+
 /// How to start a child: a program that calls [`serve`](super::serve) when it is started so.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkerCommand {
@@ -27,7 +30,7 @@ pub struct WorkerCommand {
 impl WorkerCommand {
     /// This program itself, started with one argument: the same file, even when another was put in its place meanwhile.
     pub fn this_program(argument: &str) -> io::Result<WorkerCommand> {
-        let program = PathBuf::from("/proc/self/exe");
+        let program = PathBuf::from(THIS_PROGRAM);
         std::fs::read_link(&program)?;
         Ok(WorkerCommand {
             program,
@@ -237,8 +240,13 @@ impl Pool {
                 }
                 _ => FailureKind::Crash,
             };
-            let program = self.command.program.display();
-            let message = format!("{program} could not be started as a worker: {error}");
+            let message = match self.command.program.to_str() {
+                Some(THIS_PROGRAM) => format!("no worker process could be started: {error}"),
+                _ => {
+                    let program = self.command.program.display();
+                    format!("{program} could not be started as a worker: {error}")
+                }
+            };
             verdict::of_worker(kind, message, String::new())
         })?;
         let mut state = self.state();

@@ -82,7 +82,8 @@ where
                 eprintln!("worker: {error}");
             }
             exit(outcome.is_err().into())
-        })?;
+        })
+        .map_err(|error| io::Error::other(format!("no thread could be started: {error}")))?;
     wait_for_end(watched);
     end_group()
 }

@@ -1,6 +1,9 @@
 //! Attached code goes into the archive.
 
 use std::collections::BTreeMap;
+use std::ffi::CString;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use r3_archive::model::{AttachedForm, AttachedKernel, AttachmentId, AttachmentRecord};
@@ -16,6 +19,42 @@ pub enum StoreError {
     /// Copying failed.
     #[error(transparent)]
     Copy(#[from] OpError),
+    /// The same, beside an archive.
+    #[error("{path} is as it was: {error}. --output FILE puts the new archive elsewhere")]
+    Beside {
+        /// The archive.
+        path: String,
+        /// Why.
+        error: OpError,
+    },
+    /// Nothing can be written there.
+    #[error("{folder} cannot be written to: {reason}. {advice}")]
+    Folder {
+        /// The folder.
+        folder: String,
+        /// Why.
+        reason: std::io::Error,
+        /// What to do.
+        advice: &'static str,
+    },
+    /// Some of the archive cannot be read, and would not be in the new one.
+    #[error(
+        "{path} is damaged (`r3-replay fsck` tells where), and what cannot be read of it would be lost. Give the new \
+         archive a name with --output FILE"
+    )]
+    Damaged {
+        /// The archive.
+        path: String,
+    },
+    /// Somebody else wrote it meanwhile.
+    #[error(
+        "{path} was changed while the code was verified, by another `attach` perhaps. It stays as it is now: run this \
+         again"
+    )]
+    Changed {
+        /// The archive.
+        path: String,
+    },
     /// The archive is being written, or was never finished.
     #[error(
         "{path} is not finished: its program may still be running. Give the new archive a name with --output FILE"
@@ -98,28 +137,109 @@ fn record(given: &Given, kernels: Vec<AttachedKernel>, device: &str) -> Attachme
     }
 }
 
-/// Writes the archive with the attachments to `output`, or in place of itself.
+/// Where the archive with the code goes.
+#[derive(Clone, Debug)]
+pub struct Place {
+    path: PathBuf,
+    /// The file that is replaced.
+    replaces: Option<FileIdentity>,
+}
+
+/// What tells whether a file is still the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct FileIdentity {
+    device: u64,
+    inode: u64,
+    len: u64,
+    changed: (i64, i64),
+}
+
+impl FileIdentity {
+    fn of(path: &Path) -> Option<Self> {
+        let of = std::fs::metadata(path).ok()?;
+        Some(Self {
+            device: of.dev(),
+            inode: of.ino(),
+            len: of.len(),
+            changed: (of.mtime(), of.mtime_nsec()),
+        })
+    }
+}
+
+impl Place {
+    /// `output`, or the archive's own. What can be known to go wrong is told before anything is compiled or run.
+    pub fn of(archive: &Archive, output: Option<&Path>) -> Result<Self, StoreError> {
+        if let Some(output) = output {
+            writable(output, "The new archive is written there")?;
+            return Ok(Self {
+                path: output.to_owned(),
+                replaces: None,
+            });
+        }
+        // A link is followed, so that what it leads to is replaced and not the link.
+        let path = archive.path().canonicalize();
+        let path = path.unwrap_or_else(|_| archive.path().to_owned());
+        let shown = || path.display().to_string();
+        match archive.salvaged().map(|salvage| &salvage.reason) {
+            Some(SalvageReason::NotFinished) => {
+                return Err(StoreError::Unfinished { path: shown() });
+            }
+            Some(_) => return Err(StoreError::Damaged { path: shown() }),
+            None => {}
+        }
+        writable(
+            &path,
+            "The new archive is written beside the old one: --output FILE puts it elsewhere",
+        )?;
+        Ok(Self {
+            replaces: FileIdentity::of(&path),
+            path,
+        })
+    }
+}
+
+/// Whether files can be made in a file's folder.
+fn writable(file: &Path, advice: &'static str) -> Result<(), StoreError> {
+    let folder = match file.parent() {
+        Some(folder) if folder.as_os_str().is_empty() => Path::new("."),
+        Some(folder) => folder,
+        None => return Ok(()),
+    };
+    let Ok(name) = CString::new(folder.as_os_str().as_bytes()) else {
+        return Ok(());
+    };
+    // SAFETY: the string is terminated and lives for the call.
+    match unsafe { libc::access(name.as_ptr(), libc::W_OK | libc::X_OK) } {
+        0 => Ok(()),
+        _ => Err(StoreError::Folder {
+            folder: folder.display().to_string(),
+            reason: std::io::Error::last_os_error(),
+            advice,
+        }),
+    }
+}
+
+/// Writes the archive with the attachments.
 pub fn store(
     archive: &Archive,
     new: &[NewAttachment],
-    output: Option<&Path>,
+    place: &Place,
 ) -> Result<Written, StoreError> {
-    if let Some(output) = output {
-        return Ok(ops::attach(archive, new, output)?);
+    let path = &place.path;
+    if place.replaces.is_none() {
+        return Ok(ops::attach(archive, new, path)?);
     }
-    // A link is followed, so that what it leads to is replaced and not the link.
-    let path = archive.path().canonicalize();
-    let path = &path.unwrap_or_else(|_| archive.path().to_owned());
-    let unfinished = archive
-        .salvaged()
-        .is_some_and(|salvage| salvage.reason == SalvageReason::NotFinished);
-    if unfinished {
-        return Err(StoreError::Unfinished {
+    let beside = beside(path);
+    let written = ops::attach(archive, new, &beside).map_err(|error| StoreError::Beside {
+        path: path.display().to_string(),
+        error,
+    })?;
+    if FileIdentity::of(path) != place.replaces {
+        let _ = std::fs::remove_file(&beside);
+        return Err(StoreError::Changed {
             path: path.display().to_string(),
         });
     }
-    let beside = beside(path);
-    let written = ops::attach(archive, new, &beside)?;
     let replaced = std::fs::metadata(path)
         .and_then(|old| std::fs::set_permissions(&beside, old.permissions()))
         .and_then(|()| std::fs::File::open(&beside)?.sync_all())

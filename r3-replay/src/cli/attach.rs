@@ -20,7 +20,7 @@ use super::{DIFFERENT, FAILED, Failure, NOT_HERE, OK};
 use crate::attach::check::{Progress, Verdict, check};
 use crate::attach::given::Given;
 use crate::attach::matching::{Match, Matches, matching};
-use crate::attach::store;
+use crate::attach::store::{self, Place};
 use crate::device::Platform;
 use crate::names::{printable, readable};
 use crate::replay::Replayer;
@@ -124,6 +124,7 @@ pub fn run(args: &Args, out: &mut Output) -> Result<u8, Failure> {
     let archive = select::open(&args.file)?;
     let launches = select::launches(&archive, &args.select)?;
     let output = args.output.as_deref().map(select::fresh).transpose()?;
+    let place = Place::of(&archive, output.as_deref()).map_err(Failure::new)?;
     let wanted = kernels(&archive, &launches);
     if wanted.is_empty() {
         return Err(Failure::Message(format!(
@@ -188,7 +189,7 @@ pub fn run(args: &Args, out: &mut Output) -> Result<u8, Failure> {
     let path = output.as_deref().unwrap_or(&args.file);
     let written = match new.is_empty() {
         true => None,
-        false => Some(store::store(&archive, &new, output.as_deref()).map_err(Failure::new)?),
+        false => Some(store::store(&archive, &new, &place).map_err(Failure::new)?),
     };
     if args.json {
         out.json(&Report {
