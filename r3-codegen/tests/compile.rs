@@ -231,6 +231,25 @@ fn the_target_and_the_version_can_be_others() {
 }
 
 #[test]
+fn a_version_that_cannot_be_written_is_refused_and_one_that_is_too_low_is_told() {
+    let asked = |version| Recipe {
+        target: Some("sm_100".to_owned()),
+        ptx_version: Some(version),
+        ..recipe(Code::Ptx(PTX.to_owned()))
+    };
+    let failure = failed(&asked((99, 9)));
+    assert!(failure.message.contains("99.9"), "{failure}");
+    // The target came with PTX 8.6.
+    let product = compile(&asked((8, 0))).expect("compiled");
+    assert!(product.ptx.contains(".version 8.6"), "{}", product.ptx);
+    assert!(
+        product.notes.iter().any(|note| note.contains("8.0")),
+        "{:?}",
+        product.notes
+    );
+}
+
+#[test]
 fn stages_are_told_in_order_and_timed() {
     let stages = std::cell::RefCell::new(Vec::new());
     let product = compile_reporting(

@@ -148,6 +148,33 @@ fn without_a_place_for_temporary_files_the_variable_is_named() {
 }
 
 #[test]
+fn code_is_not_written_over_the_archive_that_it_is_of() {
+    let (folder, archive) = folder();
+    let before = std::fs::read(&archive).unwrap();
+    std::os::unix::fs::symlink("a.r3", folder.path().join("link")).unwrap();
+    for output in ["a.r3", "./a.r3", "link"] {
+        let arguments = ["remix", "a.r3", "1", "--emit", "ptx", "--output", output];
+        let (code, text) = run(folder.path(), &arguments);
+        assert_eq!(code, 2, "{text}");
+        assert!(text.contains("written over"), "{text}");
+        assert_eq!(std::fs::read(&archive).unwrap(), before);
+    }
+}
+
+#[test]
+fn emitting_to_a_file_leaves_a_report_for_programs() {
+    let (folder, _) = folder();
+    let arguments = [
+        "remix", "a.r3", "1", "-O1", "--emit", "ptx", "--output", "o", "--json",
+    ];
+    let (code, text) = run(folder.path(), &arguments);
+    assert_eq!(code, 0, "{text}");
+    let report: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(report["kernels"][0]["candidates"][0]["candidate"], "-O1");
+    assert_eq!(report["device"], "");
+}
+
+#[test]
 fn code_of_a_relative_path_finds_headers_beside_it() {
     let folder = tempfile::tempdir().unwrap();
     let inner = folder.path().join("kernels");

@@ -59,6 +59,7 @@ pub fn compile_reporting(recipe: &Recipe, enter: &dyn Fn(Stage)) -> Result<Produ
             ));
         }
     };
+    job.note_version(&written.ptx);
     let cubin = job.cubin(&written)?;
     Ok(Product {
         llvm: job.llvm,
@@ -77,6 +78,20 @@ fn ready(recipe: &Recipe) -> Result<(), PassError> {
     if recipe.codegen_level > 3 {
         return Err(PassError::Level {
             level: recipe.codegen_level,
+        });
+    }
+    if let Some(asked) = recipe.ptx_version
+        && asked > passes::NEWEST_PTX
+    {
+        let cpu = recipe.target.clone();
+        return Err(PassError::PtxVersion {
+            asked,
+            least: cpu
+                .as_deref()
+                .and_then(|cpu| passes::least_ptx_version(cpu).ok())
+                .unwrap_or_default(),
+            cpu: cpu.unwrap_or_else(|| "the code's target".to_owned()),
+            newest: passes::NEWEST_PTX,
         });
     }
     Ok(())
@@ -126,6 +141,19 @@ impl Job<'_> {
                 Ok(Some(Code::Ptx(ptx)))
             }
             Code::Ptx(_) | Code::Bitcode(_) | Code::Llvm(_) => Ok(None),
+        }
+    }
+
+    /// Tells when another version was written than was asked for: code and target may need more.
+    fn note_version(&mut self, ptx: &str) {
+        let directive = ptx.lines().find_map(|line| line.strip_prefix(".version"));
+        let written = directive.map(str::trim).unwrap_or_default();
+        if let Some((major, minor)) = self.recipe.ptx_version
+            && written != format!("{major}.{minor}")
+        {
+            self.notes.push(format!(
+                "this code needs PTX {written}: {major}.{minor} was asked for"
+            ));
         }
     }
 

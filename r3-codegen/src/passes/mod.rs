@@ -54,7 +54,7 @@ pub enum PassError {
     },
     /// A version of PTX that LLVM cannot write.
     #[error(
-        "PTX {}.{} cannot be written for {cpu}: the target needs at least {}.{}, and LLVM writes at most {}.{}",
+        "PTX {}.{} cannot be written for {cpu}: LLVM writes {}.{} to {}.{}",
         asked.0, asked.1, least.0, least.1, newest.0, newest.1
     )]
     PtxVersion {

@@ -4,7 +4,8 @@ mod emit;
 mod options;
 mod print;
 
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 
 use r3_archive::Archive;
 use r3_archive::model::{KernelId, LaunchId, LaunchRecord, ParamLayout};
@@ -151,6 +152,19 @@ pub fn run(args: &Args, out: &mut Output) -> Result<u8, Failure> {
                 .to_owned(),
         ));
     }
+    if let Some(output) = &args.output {
+        let inputs = [Some(&args.file), args.compile.code.as_ref()];
+        if inputs
+            .into_iter()
+            .flatten()
+            .any(|input| same(output, input))
+        {
+            return Err(Failure::Message(format!(
+                "--output {} would be written over what is read",
+                output.display()
+            )));
+        }
+    }
     let tolerances = args.tolerances.read()?;
     let archive = select::open(&args.file)?;
     let launches = select::launches(&archive, &args.selected())?;
@@ -168,6 +182,10 @@ pub fn run(args: &Args, out: &mut Output) -> Result<u8, Failure> {
         let sm = device::recorded_architecture(&archive, &launches);
         let subjects = subjects(args, &archive, &launches, sm, &pool, threads)?;
         emit_one(args, &subjects, out)?;
+        if args.json {
+            let reports: Vec<KernelReport> = subjects.into_iter().map(|s| s.report).collect();
+            out.json(&print::Report::new(&args.file, "", &reports))?;
+        }
         return Ok(OK);
     }
     let recorded_code = args.place.with_recorded_code();
@@ -203,6 +221,15 @@ pub fn run(args: &Args, out: &mut Output) -> Result<u8, Failure> {
         print::all(out, &reports, &name)?;
     }
     Ok(exit_code(&reports))
+}
+
+/// Whether two paths lead to one file.
+fn same(one: &Path, other: &Path) -> bool {
+    let identity = |path: &Path| {
+        let of = std::fs::metadata(path).ok()?;
+        Some((of.dev(), of.ino()))
+    };
+    identity(one).is_some_and(|one| Some(one) == identity(other))
 }
 
 fn exit_code(reports: &[KernelReport]) -> u8 {
