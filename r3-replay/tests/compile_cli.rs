@@ -175,6 +175,22 @@ fn emitting_to_a_file_leaves_a_report_for_programs() {
 }
 
 #[test]
+fn code_with_other_parameters_is_refused_and_not_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let archive = sample("graph");
+    let text = ".version 8.0\n.target sm_90\n.address_size 64\n\
+                .visible .entry _Z5driftPjij(.param .u64 a, .param .u64 b) { ret; }\n";
+    std::fs::write(folder.path().join("k.ptx"), text).unwrap();
+    let arguments = ["remix", &archive, "1", "--device", "cpu", "--code", "k.ptx"];
+    let (code, text) = run(folder.path(), &arguments);
+    assert_eq!(code, 2, "{text}");
+    assert!(
+        text.contains("another kernel") && text.contains("3 parameters"),
+        "{text}"
+    );
+}
+
+#[test]
 fn code_of_a_relative_path_finds_headers_beside_it() {
     let folder = tempfile::tempdir().unwrap();
     let inner = folder.path().join("kernels");

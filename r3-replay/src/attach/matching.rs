@@ -150,7 +150,7 @@ fn no_match(wanted: &[&KernelRecord], names: &[String]) -> NoMatch {
 }
 
 /// Whether the parameters are where the captured launches have them.
-fn fits(archive: &Archive, record: &KernelRecord, found: &KernelInfo) -> Result<(), Unfit> {
+pub fn fits(archive: &Archive, record: &KernelRecord, found: &KernelInfo) -> Result<(), Unfit> {
     if !found.params_known {
         return Err(Unfit::Unknown);
     }

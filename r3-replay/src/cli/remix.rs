@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use r3_archive::Archive;
 use r3_archive::model::{KernelId, LaunchId, LaunchRecord, ParamLayout};
-use r3_codegen::recipe::{Emit, Product, Recipe};
+use r3_codegen::recipe::{self, Emit, FailureKind, Product, Recipe, Stage};
 use r3_codegen::worker::{Pool, WorkerCommand};
 use r3_image::Image;
 
@@ -21,6 +21,7 @@ use super::resume;
 use super::select::{self, Select};
 use super::verify::ToleranceArgs;
 use super::{DIFFERENT, FAILED, Failure, NOT_HERE, OK};
+use crate::attach::matching::{Unfit, fits};
 use crate::names::readable;
 use crate::remix::compiler::{Compile, Compiled, compile_all};
 use crate::remix::facts::Kernel;
@@ -281,8 +282,13 @@ fn subjects<'a>(
     // All kernels at once: each has a worker as soon as one is free.
     let recipes: Vec<Recipe> = named.iter().map(|(_, _, recipe)| recipe.clone()).collect();
     let compiled = compile_all(compiler, &recipes, threads);
-    for ((at, name, recipe), compiled) in named.into_iter().zip(compiled) {
+    for ((at, name, recipe), mut compiled) in named.into_iter().zip(compiled) {
         if let Some(subject) = subjects.get_mut(at) {
+            if args.compile.code.is_some() {
+                compiled.result = compiled
+                    .result
+                    .and_then(|product| of_this_kernel(archive, subject.id, product));
+            }
             let mut report = CandidateReport::new(&name, &subject.report.name, &recipe, &compiled);
             report.recorded = subject.recorded;
             subject.report.candidates.push(report);
@@ -290,6 +296,30 @@ fn subjects<'a>(
         }
     }
     Ok(subjects)
+}
+
+/// Code from a file must take the parameters as the captured launches have them.
+fn of_this_kernel(
+    archive: &Archive,
+    kernel: KernelId,
+    product: Product,
+) -> Result<Product, recipe::Failure> {
+    let Some(record) = archive.kernel(kernel) else {
+        return Ok(product);
+    };
+    let code = Image::parse(product.ptx.as_bytes());
+    match code
+        .kernel(&record.name)
+        .map(|found| fits(archive, record, &found))
+    {
+        None | Some(Ok(()) | Err(Unfit::Unknown)) => Ok(product),
+        Some(Err(unfit)) => Err(recipe::Failure {
+            stage: Stage::Emit,
+            kind: FailureKind::Refused,
+            message: format!("the code is of another kernel with this name: {unfit}"),
+            log: String::new(),
+        }),
+    }
 }
 
 /// A kernel of some launches with its recipes, by name.
