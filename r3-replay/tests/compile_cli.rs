@@ -191,6 +191,24 @@ fn code_with_other_parameters_is_refused_and_not_run() {
 }
 
 #[test]
+fn without_any_compiler_what_to_install_is_told() {
+    let (folder, _) = folder();
+    std::fs::write(folder.path().join("k.cu"), "__global__ void k() {}").unwrap();
+    let output = Command::cargo_bin("r3-replay")
+        .unwrap()
+        .current_dir(folder.path())
+        .envs(["R3_NVCC", "R3_NVRTC", "R3_CLANG"].map(|name| (name, "/nonexistent")))
+        .args(["attach", "a.r3", "--source", "k.cu", "--no-verify"])
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert!(text.contains("Install a CUDA toolkit"), "{text}");
+    // Who names a compiler gets no other one.
+    assert!(text.contains("R3_CLANG = /nonexistent"), "{text}");
+}
+
+#[test]
 fn code_of_a_relative_path_finds_headers_beside_it() {
     let folder = tempfile::tempdir().unwrap();
     let inner = folder.path().join("kernels");

@@ -176,7 +176,8 @@ fn found() -> Result<(PathBuf, Option<String>), Failure> {
     let debian = (OLDEST..=NEWEST + 3)
         .rev()
         .map(|version| PathBuf::from(format!("/usr/lib/llvm-{version}/bin/clang++")))
-        .filter(|path| path.is_file());
+        // Who names one means this one.
+        .filter(|path| path.is_file() && !named());
     let mut newer = None;
     for path in CLANG.candidates().into_iter().chain(debian) {
         let Ok(version) = find::version(&path, "clang version ") else {

@@ -132,7 +132,9 @@ fn together(failures: Vec<(Compiler, Failure)>) -> Failure {
             stage: Stage::Source,
             kind: FailureKind::MissingTool,
             message: format!(
-                "no compiler of CUDA C++ is here. {}",
+                "no compiler of CUDA C++ is here. Install a CUDA toolkit, or its Python package nvidia-cuda-nvcc, or, for \
+                 plain kernels, clang 17 or newer from the system's packages; R3_NVCC, R3_NVRTC and R3_CLANG name one. \
+                 Looked for:\n{}",
                 failures.iter().map(said).collect::<Vec<_>>().join("\n")
             ),
             log: String::new(),

@@ -57,7 +57,7 @@ pub enum GivenError {
         forms: String,
     },
     /// It could not be compiled.
-    #[error("{file}: {}{}", printable(&.failure.message), log(&.failure.log, &.failure.message))]
+    #[error("{file}: {}{}", lines(&.failure.message), log(&.failure.log, &.failure.message))]
     Compile {
         /// The file.
         file: String,
@@ -230,6 +230,12 @@ fn bytes_of(code: Code) -> Vec<u8> {
         Code::Bitcode(bytes) | Code::LtoIr(bytes) => bytes,
         Code::Source(source) => source.text.into_bytes(),
     }
+}
+
+/// A message of several lines, for people.
+fn lines(message: &str) -> String {
+    let lines: Vec<_> = message.lines().map(printable).collect();
+    lines.join("\n  ")
 }
 
 /// Lines of a log that are told, from its end.
