@@ -324,6 +324,40 @@ fn one_kernel_of_several_is_kept_with_what_it_needs() {
     );
 }
 
+// What `--emit llvm` writes of PTX with variables comes back like that.
+#[test]
+fn variables_that_are_declared_alone_are_told() {
+    let text = r#"target triple = "nvptx64-nvidia-cuda"
+@table = external addrspace(4) global [16 x i8], align 4
+@tile = external addrspace(3) global [0 x i8], align 4
+define ptx_kernel void @k(ptr addrspace(1) %to) {
+  %t = load i32, ptr addrspace(4) @table
+  %s = load i32, ptr addrspace(3) @tile
+  %sum = add i32 %t, %s
+  store i32 %sum, ptr addrspace(1) %to
+  ret void
+}
+"#;
+    let code = |text: String| Recipe {
+        target: Some("sm_90".to_owned()),
+        ..recipe(Code::Llvm(text))
+    };
+    let product = compile(&code(text.to_owned())).expect("compiled");
+    let [note] = product.notes.as_slice() else {
+        panic!("{:?}", product.notes);
+    };
+    assert!(
+        note.starts_with("table is declared here and not defined"),
+        "{note}"
+    );
+    let defined = text.replace(
+        "external addrspace(4) global [16 x i8]",
+        "addrspace(4) externally_initialized global [16 x i8] zeroinitializer",
+    );
+    let product = compile(&code(defined)).expect("compiled");
+    assert_eq!(product.notes, [""; 0]);
+}
+
 #[test]
 fn triton_code_of_a_newer_llvm_is_compiled() {
     let product = compile(&Recipe {

@@ -6,11 +6,12 @@
 
 use std::cell::RefCell;
 
+use inkwell::AddressSpace;
 use inkwell::attributes::{Attribute, AttributeLoc};
 use inkwell::context::Context;
 use inkwell::memory_buffer::MemoryBuffer;
 use inkwell::module::Module;
-use inkwell::values::{AsValueRef, InstructionOpcode};
+use inkwell::values::{AsValueRef, GlobalValue, InstructionOpcode};
 use llvm_sys::core::{LLVMGetCalledValue, LLVMIsAInlineAsm};
 
 use super::failure::{Cause, refused};
@@ -99,7 +100,30 @@ pub(super) fn compile(job: &mut Job<'_>, form: Form<'_>) -> Result<Written, Fail
         .clock
         .stage(Stage::Emit, || emit::text(&module, &machine))?;
     let ptx = middle.said(ptx)?;
+    job.notes.extend(undefined(&module));
     Ok(Written { ptx, target })
+}
+
+/// Names of variables that the code uses and does not define, for people. IR that was lifted is like that: the definitions
+/// in its PTX are put back into the text that LLVM makes.
+fn undefined(module: &Module<'_>) -> Option<String> {
+    // Dynamic shared memory is not defined anywhere.
+    let is_shared = |global: &GlobalValue<'_>| {
+        let address = global.as_pointer_value().get_type();
+        address.get_address_space() == AddressSpace::from(3)
+    };
+    let names: Vec<String> = module
+        .get_globals()
+        .filter(|global| global.is_declaration() && !is_shared(global))
+        .map(|global| global.get_name().to_string_lossy().into_owned())
+        .collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "{} declared here and not defined: code that loads alone needs a definition. IR of lifted PTX has none; edit \
+             its PTX (--emit ptx), or give the IR one",
+            names.join(", ") + if names.len() == 1 { " is" } else { " are" }
+        )
+    })
 }
 
 /// Reads and verifies.
