@@ -208,6 +208,28 @@ fn without_any_compiler_what_to_install_is_told() {
     assert!(text.contains("R3_CLANG = /nonexistent"), "{text}");
 }
 
+// The archive is of a GPU with sm_90.
+#[test]
+fn machine_code_that_is_only_written_is_for_the_target_that_was_asked_for() {
+    use std::os::unix::fs::PermissionsExt;
+    let (folder, _) = folder();
+    let assembler = folder.path().join("ptxas");
+    std::fs::write(&assembler, "#!/bin/sh\necho \"error: $*\" >&2\nexit 1\n").unwrap();
+    std::fs::set_permissions(&assembler, PermissionsExt::from_mode(0o755)).unwrap();
+    for target in ["sm_80", "sm_100"] {
+        let output = Command::cargo_bin("r3-replay")
+            .unwrap()
+            .current_dir(folder.path())
+            .env("R3_PTXAS", &assembler)
+            .args(["remix", "a.r3", "1", "--emit", "cubin", "--target", target])
+            .output()
+            .unwrap();
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{text}");
+        assert!(text.contains(target) && !text.contains("sm_90"), "{text}");
+    }
+}
+
 #[test]
 fn code_of_a_relative_path_finds_headers_beside_it() {
     let folder = tempfile::tempdir().unwrap();

@@ -371,7 +371,8 @@ fn subject<'a>(
         _ => Default::default(),
     };
     let emit = args.emit_of_recipes();
-    let recipes = args.compile.recipes(&origin, &specialisation, sm, emit);
+    let on = (sm, args.runs_launches());
+    let recipes = args.compile.recipes(&origin, &specialisation, on, emit);
     Ok((subject, recipes))
 }
 

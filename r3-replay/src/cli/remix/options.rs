@@ -197,15 +197,15 @@ impl CompileArgs {
         }
     }
 
-    /// The recipes for a kernel, by name. `sm` is the architecture of the device.
+    /// The recipes for a kernel, by name. `sm` is the architecture of the device, and `runs` whether the code runs there.
     pub fn recipes(
         &self,
         origin: &Origin,
         specialisation: &Specialisation,
-        sm: u32,
+        (sm, runs): (u32, bool),
         emit: Emit,
     ) -> Vec<(String, Recipe)> {
-        let base = self.recipe(origin, specialisation, sm, emit);
+        let base = self.recipe(origin, specialisation, (sm, runs), emit);
         let mut recipes = vec![(self.base_name(), base.clone())];
         for number in 0..self.random_pipelines {
             let seed = self.seed.wrapping_add(number);
@@ -230,14 +230,16 @@ impl CompileArgs {
         &self,
         origin: &Origin,
         specialisation: &Specialisation,
-        sm: u32,
+        (sm, runs): (u32, bool),
         emit: Emit,
     ) -> Recipe {
         let device = format!("sm_{sm}");
         let without_target = (!origin.names_target()).then(|| device.clone());
         let target = self.target.as_ref().or(origin.target.as_ref());
         let arch = match target {
-            Some(target) => arch_for(target, &device).unwrap_or(device),
+            // What is only written is for what was asked for, whatever device is here.
+            Some(target) if !runs && self.target.is_some() => target.clone(),
+            Some(target) => arch_for(target, &device).unwrap_or_else(|_| target.clone()),
             None => device,
         };
         Recipe {
