@@ -54,6 +54,58 @@ skip:
     same_bytes(ptx, &Launch::new("k", 8, filled(8)));
 }
 
+/// A structure of words, from functions that only the module sees: one is called by name, the other by its address too.
+#[test]
+fn a_result_is_stored_as_it_is_aligned() {
+    let function = |name: &str| {
+        let stores =
+            (0..24).map(|n| format!("add.u32 %r2, %r1, {n};\nst.param.b32 [r+{}], %r2;\n", n * 4));
+        format!(
+            ".func (.param .align 4 .b8 r[96]) {name}(.param .b32 a)
+            {{ .reg .b32 %r<3>; ld.param.u32 %r1, [a]; {} ret; }}\n",
+            stores.collect::<String>()
+        )
+    };
+    // Something before the results, so that they do not begin at 16 bytes by chance.
+    let call = |callee: &str, offset: u32| {
+        let loads = (0..24).map(|n| {
+            let to = offset + n * 4;
+            format!(
+                "ld.param.b32 %r3, [back+{}];\nst.global.u32 [%d1+{to}], %r3;\n",
+                n * 4
+            )
+        });
+        format!(
+            "{{ .param .b32 x; .param .align 4 .b8 back[96]; st.param.b32 [x], %r1;
+            call (back), {callee}; {} }}\n",
+            loads.collect::<String>()
+        )
+    };
+    let ptx = format!(
+        "{}{}.visible .entry k(.param .u64 p)
+        {{
+        .reg .b32 %r<5>; .reg .b64 %d<4>;
+        .local .align 4 .b8 before[4];
+        shape: .callprototype (.param .align 4 .b8 _[96]) _ (.param .b32 _);
+        ld.param.u64 %d1, [p];
+        mov.u32 %r1, %tid.x;
+        st.local.u32 [before], %r1;
+        mul.wide.u32 %d2, %r1, 288;
+        add.s64 %d1, %d1, %d2;
+        {}{}
+        mov.b64 %d3, by_address;
+        {}
+        ret;
+        }}",
+        function("by_name"),
+        function("by_address"),
+        call("by_name, (x)", 0),
+        call("by_address, (x)", 96),
+        call("%d3, (x), shape", 192)
+    );
+    same_bytes(&ptx, &Launch::new("k", 4, vec![0; 288 * 4]));
+}
+
 /// Structures in, structures out, with more alignment than their parts need, by parts and by vectors.
 #[test]
 fn aggregates_keep_their_bytes() {

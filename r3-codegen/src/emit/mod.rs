@@ -14,6 +14,7 @@
 
 mod functions;
 mod names;
+mod results;
 mod variables;
 
 use std::collections::BTreeSet;
@@ -81,6 +82,7 @@ pub fn emit(
     checked: &typed::Module,
     options: &Options,
 ) -> Result<String, EmitError> {
+    results::forget_alignments(&lifted.module);
     let text = text(&lifted.module, machine)?;
     let made = r3_ptx::parse(&text).map_err(EmitError::Parse)?;
     let verbatim: BTreeSet<&str> = lifted.verbatim.iter().map(|(name, _)| &**name).collect();

@@ -291,7 +291,9 @@ fn an_operation_whose_result_is_an_operand_still_makes_the_device_s_nan_and_flus
     same(
         "ld.global.f32 %f1, [%in]; ld.global.b16 %h1, [%in+#1]; mov.b16 %h2, %h1; min.ftz.NaN.f16 %h3, %h1, %h2;
         mul.ftz.f32 %f2, %f1, 0f3F800000; max.ftz.f32 %f3, %f1, %f1; add.ftz.f32 %f4, %f1, 0f80000000;
-        st.global.b16 [%out], %h3; st.global.f32 [%out+#1], %f2; st.global.f32 [%out+#2], %f3; st.global.f32 [%out+#3], %f4;",
+        fma.rn.ftz.f32 %f5, %f1, 0f3F800000, 0f80000000; fma.rn.ftz.f32 %f6, 0fBF800000, %f1, 0f00000000;
+        st.global.b16 [%out], %h3; st.global.f32 [%out+#1], %f2; st.global.v2.f32 [%out+#2], {%f3, %f5};
+        st.global.v2.f32 [%out+#3], {%f4, %f6};",
         &[Kind::F32, Kind::F16],
         4,
     );

@@ -75,6 +75,7 @@ pub(super) fn disappears(opcode: Opcode, arguments: &[BasicValueEnum<'_>]) -> bo
         Opcode::Add | Opcode::Sub => is(|n| n == 0.0),
         Opcode::Mul | Opcode::Div => is(|n| n.abs() == 1.0),
         Opcode::Min | Opcode::Max => is(f64::is_infinite),
+        Opcode::Fma | Opcode::Mad => is(|n| n.abs() == 1.0) && is(|n| n == 0.0),
         _ => false,
     }
 }
