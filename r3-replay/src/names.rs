@@ -31,6 +31,12 @@ pub fn printable(text: &str) -> String {
         .collect()
 }
 
+/// The same for a text of several lines, which stay lines.
+pub fn printable_lines(text: &str) -> String {
+    let lines: Vec<String> = text.lines().map(printable).collect();
+    lines.join("\n")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -230,6 +230,26 @@ fn machine_code_that_is_only_written_is_for_the_target_that_was_asked_for() {
     }
 }
 
+// Names in bitcode may have any bytes; a terminal obeys some.
+#[test]
+fn names_in_code_do_not_reach_the_terminal_as_they_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "target triple = \"nvptx64-nvidia-cuda\"\n\
+                define ptx_kernel void @\"\\1B]0;title\\07\"(i32 %a) { ret void }\n";
+    std::fs::write(folder.path().join("k.ll"), text).unwrap();
+    let archive = sample("graph");
+    for arguments in [
+        &["remix", &archive, "1", "--device", "cpu", "--code", "k.ll"][..],
+        &["remix", &archive, "1", "--emit", "ptx", "--code", "k.ll"],
+        &["attach", &archive, "--output", "b.r3", "--bitcode", "k.ll"],
+    ] {
+        let (code, text) = run(folder.path(), arguments);
+        assert_eq!(code, 2, "{text}");
+        let control = |c: char| c.is_control() && c != '\n';
+        assert!(!text.contains(control), "{text:?}");
+    }
+}
+
 #[test]
 fn code_of_a_relative_path_finds_headers_beside_it() {
     let folder = tempfile::tempdir().unwrap();

@@ -10,7 +10,7 @@ use r3_codegen::recipe::{
 };
 use r3_image::{CodeForm, Image};
 
-use crate::names::printable;
+use crate::names::{printable, printable_lines};
 use crate::remix::compiler::Compile;
 
 /// Code that was given.
@@ -57,7 +57,7 @@ pub enum GivenError {
         forms: String,
     },
     /// It could not be compiled.
-    #[error("{file}: {}{}", lines(&.failure.message), log(&.failure.log, &.failure.message))]
+    #[error("{}: {}{}", printable(.file), lines(&.failure.message), log(&.failure.log, &.failure.message))]
     Compile {
         /// The file.
         file: String,
@@ -234,8 +234,7 @@ fn bytes_of(code: Code) -> Vec<u8> {
 
 /// A message of several lines, for people.
 fn lines(message: &str) -> String {
-    let lines: Vec<_> = message.lines().map(printable).collect();
-    lines.join("\n  ")
+    printable_lines(message).replace('\n', "\n  ")
 }
 
 /// Lines of a log that are told, from its end.

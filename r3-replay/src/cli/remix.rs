@@ -22,7 +22,7 @@ use super::select::{self, Select};
 use super::verify::ToleranceArgs;
 use super::{DIFFERENT, FAILED, Failure, NOT_HERE, OK};
 use crate::attach::matching::{Unfit, fits};
-use crate::names::readable;
+use crate::names::{printable, printable_lines, readable};
 use crate::remix::compiler::{Compile, Compiled, compile_all};
 use crate::remix::facts::Kernel;
 use crate::remix::pairs::Runs;
@@ -420,7 +420,7 @@ fn emit_one(args: &Args, subjects: &[Subject<'_>], out: &mut Output) -> Result<(
         }
     };
     if let Some(error) = &subject.report.error {
-        return Err(Failure::Message(error.clone()));
+        return Err(Failure::Message(printable_lines(error)));
     }
     // What was asked for by name; random pipelines come after it.
     let Some(candidate) = subject.candidates.first() else {
@@ -431,7 +431,7 @@ fn emit_one(args: &Args, subjects: &[Subject<'_>], out: &mut Output) -> Result<(
         Err(failure) => return Err(Failure::Message(print::failure(failure))),
     };
     for note in &product.notes {
-        complain(note);
+        complain(&printable(note));
     }
     for guard in &product.guards {
         let guard = crate::remix::facts::spell(guard);

@@ -146,7 +146,12 @@ impl<'r> Reader<'r> {
             let found = cached(self.archive, self.wanted, cache, self.sm);
             let (found, more) = found.map_err(Failure::new)?;
             if found.is_empty() {
-                let why = more.join("\n  ");
+                let why = match more.is_empty() {
+                    true => {
+                        "none of the selected kernels came as a cubin, as Triton's do".to_owned()
+                    }
+                    false => more.join("\n  "),
+                };
                 return Err(Failure::Message(format!(
                     "{}: nothing in it is a captured kernel\n  {why}",
                     cache.display()

@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::super::Failure;
 use super::super::output::{Output, shorten};
 use crate::bench::COST_UNIT;
-use crate::names::printable;
+use crate::names::{printable, printable_lines};
 use crate::remix::report::{CandidateReport, KernelReport, TrialReport};
 use crate::remix::trial::Verdict;
 
@@ -66,9 +66,9 @@ pub fn all(out: &mut Output, reports: &[KernelReport], device: &str) -> Result<(
 fn kernel(out: &mut Output, report: &KernelReport) -> Result<(), Failure> {
     out.line(printable(&report.kernel))?;
     if let Some(error) = &report.error {
-        return out.line(format!("  {error}"));
+        return out.line(format!("  {}", printable_lines(error)));
     }
-    out.line(format!("  from {}", report.from))?;
+    out.line(format!("  from {}", printable(&report.from)))?;
     for candidate in &report.candidates {
         let stages: Vec<String> = candidate
             .stages
@@ -110,7 +110,8 @@ pub fn failure(failure: &CompileFailure) -> String {
         FailureKind::Memory => "out of memory",
     };
     let stage = format!("{:?}", failure.stage).to_lowercase();
-    let mut text = format!("FAILED, {stage}: {kind}: {}", failure.message);
+    let message = printable_lines(&failure.message);
+    let mut text = format!("FAILED, {stage}: {kind}: {message}");
     for line in failure.log.lines() {
         text.push_str(&format!("\n    | {}", printable(line)));
     }
@@ -218,7 +219,7 @@ fn details<'r>(out: &mut Output, trials: impl Iterator<Item = Trial<'r>>) -> Res
     for (candidate, trial) in trials {
         let name = format!("launch {} with {}", trial.launch, candidate.candidate);
         if let Some(reason) = &trial.reason {
-            out.line(format!("{name}: {}", reason.trim_end()))?;
+            out.line(format!("{name}: {}", printable_lines(reason.trim_end())))?;
         }
         if trial.verdict != Verdict::Mismatch {
             continue;
