@@ -31,6 +31,23 @@ def row(session, report, name, archive, *options):
     report.details(*failing)
 
 
+def triton(session, report, python, program, kernel, name):
+    """Triton loads machine code; its cache has the PTX and the LLVM IR of the same kernels. Gives the archive with them."""
+    folder = name.replace(" ", "-")
+    cache = session.folder(STAGE, f"{folder}-cache")
+    archive, outcome = record(session, folder, [python, SAMPLES / "python" / program], TRITON_CACHE_DIR=cache, R3_KERNEL=kernel)
+    if not archive:
+        report.add(STAGE, name, False, f"not recorded: {outcome.why()}")
+        return None
+    attached, outcome = attach(session, archive, cache, folder)
+    if attached:
+        row(session, report, f"{name}, PTX attached", attached)
+    else:
+        report.add(STAGE, f"{name}, PTX attached", False, outcome.why())
+        report.details(outcome)
+    return attached
+
+
 def run(session, report):
     session.home()
     built, _ = samples.build(session)
@@ -46,23 +63,13 @@ def run(session, report):
         row(session, report, "cupy", archive)
     else:
         report.add(STAGE, "cupy", False, f"not recorded: {outcome.why()}")
-    # Triton loads machine code; its cache has the PTX and the LLVM IR of the same kernels.
-    cache = session.folder(STAGE, "triton-cache")
-    archive, outcome = record(session, "triton", [python, SAMPLES / "python" / "triton_softmax.py"], TRITON_CACHE_DIR=cache,
-                              R3_KERNEL="softmax_kernel")
-    if not archive:
-        report.add(STAGE, "triton", False, f"not recorded: {outcome.why()}")
-    else:
-        attached, outcome = attach(session, archive, cache, "triton")
-        if attached:
-            row(session, report, "triton, PTX attached", attached)
-        else:
-            report.add(STAGE, "triton, PTX attached", False, outcome.why())
-            report.details(outcome)
-        if attached:
-            # Triton's own back end fuses multiplications and additions in this IR; LLVM does not without being told.
-            good, fields, note, failing = both(session, attached, "spot-triton-llir", "--from", "llvm", "--launch", "1", "--type",
-                                               "all=f32", "--tolerance", "rel=1e-5,abs=1e-6")
-            report.add(STAGE, "triton, its own LLVM IR", good, note, **fields)
-            report.details(*failing)
+    softmax = triton(session, report, python, "triton_softmax.py", "softmax_kernel", "triton")
+    if softmax:
+        # Triton's own back end fuses multiplications and additions in this IR; LLVM does not without being told.
+        good, fields, note, failing = both(session, softmax, "spot-triton-llir", "--from", "llvm", "--launch", "1", "--type",
+                                           "all=f32", "--tolerance", "rel=1e-5,abs=1e-6")
+        report.add(STAGE, "triton, its own LLVM IR", good, note, **fields)
+        report.details(*failing)
+    # Asynchronous warp-group products and copies: inline assembly, between which everything else moves.
+    triton(session, report, python, "triton_matmul.py", "matmul_kernel", "triton matmul")
     report.table(STAGE)
