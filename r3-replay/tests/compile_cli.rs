@@ -251,6 +251,26 @@ fn names_in_code_do_not_reach_the_terminal_as_they_are() {
 }
 
 #[test]
+fn numbers_beyond_reason_are_refused_or_harmless() {
+    let (folder, _) = folder();
+    let remix = |more: &[&str]| {
+        let arguments = [&["remix", "a.r3", "1", "--device", "cpu"][..], more].concat();
+        run(folder.path(), &arguments)
+    };
+    // Each pipeline is a copy of the code.
+    let (code, text) = remix(&["--random-pipelines", "1000000000"]);
+    assert_eq!(code, 2, "{text}");
+    // 2^44 MiB are 2^64 bytes.
+    let (code, text) = remix(&[
+        "--memory-limit",
+        "17592186044416",
+        "--time-limit",
+        "18446744073709551615",
+    ]);
+    assert_eq!(code, 0, "{text}");
+}
+
+#[test]
 fn code_of_a_relative_path_finds_headers_beside_it() {
     let folder = tempfile::tempdir().unwrap();
     let inner = folder.path().join("kernels");

@@ -34,7 +34,7 @@ pub struct CompileArgs {
     pub level: Option<Level>,
 
     /// Also this many pipelines of random passes.
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=10_000))]
     pub random_pipelines: u64,
 
     /// Of the random pipelines: the same number gives the same ones.
@@ -192,7 +192,7 @@ impl CompileArgs {
     pub fn limits(&self) -> Limits {
         Limits {
             time: Duration::from_secs(self.time_limit),
-            memory: self.memory_limit << 20,
+            memory: self.memory_limit.saturating_mul(1 << 20),
             ..Limits::default()
         }
     }
