@@ -271,6 +271,40 @@ fn numbers_beyond_reason_are_refused_or_harmless() {
 }
 
 #[test]
+fn an_entry_that_cannot_be_used_is_named_with_its_database() {
+    let (folder, _) = folder();
+    std::fs::write(folder.path().join("k.cu"), "").unwrap();
+    for (entry, wanted) in [
+        (serde_json::json!({}), "neither `command` nor `arguments`"),
+        (
+            serde_json::json!({"arguments": []}),
+            "neither `command` nor `arguments`",
+        ),
+        (
+            serde_json::json!({"command": "make k.o"}),
+            "no word of the command is a compiler",
+        ),
+        (
+            serde_json::json!({"command": "nvcc \"-c k.cu"}),
+            "a quote that is not closed",
+        ),
+    ] {
+        let mut entry = entry;
+        entry["directory"] = ".".into();
+        entry["file"] = "k.cu".into();
+        let database = serde_json::json!([entry]).to_string();
+        std::fs::write(folder.path().join("db.json"), database).unwrap();
+        let source = ["--source", "k.cu", "--compile-commands", "db.json"];
+        let (code, text) = run(folder.path(), &[&["attach", "a.r3"][..], &source].concat());
+        assert_eq!(code, 2, "{text}");
+        assert!(
+            text.contains("db.json, k.cu: ") && text.contains(wanted),
+            "{text}"
+        );
+    }
+}
+
+#[test]
 fn code_of_a_relative_path_finds_headers_beside_it() {
     let folder = tempfile::tempdir().unwrap();
     let inner = folder.path().join("kernels");

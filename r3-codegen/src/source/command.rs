@@ -37,6 +37,9 @@ pub enum CommandError {
         /// What makes it more than one.
         operator: String,
     },
+    /// An entry of a database without a command.
+    #[error("the entry has neither `command` nor `arguments`")]
+    Nothing,
     /// No word of it is a compiler.
     #[error(
         "no word of the command is a compiler that is known (nvcc, clang++, g++, mpicxx, nvcc_wrapper and others): {command}"
@@ -117,6 +120,8 @@ pub fn parse(command: &str, directory: &Path) -> Result<Invocation, CommandError
 /// Reads an entry of a database.
 pub fn parse_entry(entry: &Entry) -> Result<Invocation, CommandError> {
     match &entry.arguments {
+        None if entry.command.trim().is_empty() => Err(CommandError::Nothing),
+        Some(words) if words.is_empty() => Err(CommandError::Nothing),
         Some(words) => parse_words(words, &entry.directory),
         None => parse(&entry.command, &entry.directory),
     }

@@ -223,7 +223,10 @@ impl<'r> Reader<'r> {
                     .iter()
                     .map(command::parse_entry)
                     .collect::<Result<_, _>>()
-                    .map_err(Failure::new)?
+                    .map_err(|error| {
+                        let (database, file) = (database.display(), file.display());
+                        Failure::Message(format!("{database}, {file}: {error}"))
+                    })?
             }
             (None, None) => Vec::new(),
         };
