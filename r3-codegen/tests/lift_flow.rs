@@ -8,7 +8,7 @@ use inkwell::context::Context;
 use r3_codegen::lift::Options;
 use r3_codegen::recipe::{Pipeline, Preset};
 
-use common::{Launch, functions, ir, run, same_bytes, words};
+use common::{Launch, functions, ir, relifted, run, same_bytes, words};
 
 /// A kernel `k(.u64 p)`: `%at` is the address of the thread's word of the buffer, `%r0` its content and in the end its new
 /// content.
@@ -429,4 +429,53 @@ fn guarded_accesses_may_stay_one_instruction() {
         run(&text, &launch()).unwrap(),
         "{printed}"
     );
+}
+
+/// LLVM's `unify-loop-exits` takes the end of each block for a branch, and crashes on loops that a table leaves.
+#[test]
+fn loops_that_tables_leave_get_one_exit() {
+    let ptx = "
+.visible .entry k(.param .u64 out)
+{
+.reg .b32 %r<8>; .reg .b64 %d<4>; .reg .pred %p<4>;
+ld.param.u64 %d0, [out];
+mov.u32 %r0, %tid.x;
+mul.wide.u32 %d2, %r0, 4;
+add.s64 %d0, %d0, %d2;
+mov.u32 %r5, 0;
+table: .branchtargets first, second, first, again, second, first;
+rem.u32 %r1, %r0, 6;
+setp.gt.u32 %p0, %r0, 20;
+@!%p0 brx.idx %r1, table;
+add.u32 %r5, %r5, 1000;
+again:
+add.u32 %r5, %r5, 100;
+setp.lt.u32 %p1, %r5, 300;
+@%p1 bra first;
+bra second;
+first:
+add.u32 %r5, %r5, 10;
+setp.gt.u32 %p1, %r5, 400;
+@%p1 bra last;
+rem.u32 %r1, %r5, 6;
+brx.idx %r1, table;
+second:
+add.u32 %r5, %r5, 1;
+last:
+st.global.u32 [%d0], %r5;
+ret;
+}";
+    let launch = Launch::new("k", 32, vec![0; 128]);
+    let expected = run(ptx, &launch).unwrap();
+    for passes in [
+        "function(unify-loop-exits)",
+        "function(simplifycfg,fix-irreducible,unify-loop-exits)",
+    ] {
+        let printed = relifted(ptx, &Pipeline::Text(passes.into()), 3);
+        assert_eq!(
+            run(&printed, &launch).unwrap(),
+            expected,
+            "{passes}\n{printed}"
+        );
+    }
 }

@@ -48,8 +48,31 @@ pub fn text(pipeline: &Pipeline) -> Option<String> {
             .to_owned(),
         ),
         Pipeline::Text(text) if text.trim().is_empty() => None,
-        Pipeline::Text(text) => Some(without_fixpoint_check(text)),
+        Pipeline::Text(text) => Some(without_switches(&without_fixpoint_check(text))),
     }
+}
+
+/// Passes that take the end of every block for a branch: of a switch, LLVM as it is released makes something else or crashes.
+const ONLY_BRANCHES: &[&str] = &["unify-loop-exits", "fix-irreducible", "structurizecfg"];
+
+/// Puts the pass that makes branches of switches before those that know nothing else.
+fn without_switches(text: &str) -> String {
+    let of_name = |c: char| c.is_alphanumeric() || c == '-';
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(of_name) {
+        let (before, from) = rest.split_at(at);
+        let end = from.find(|c| !of_name(c)).unwrap_or(from.len());
+        let (name, after) = from.split_at(end);
+        out.push_str(before);
+        if ONLY_BRANCHES.contains(&name) {
+            out.push_str("lower-switch,");
+        }
+        out.push_str(name);
+        rest = after;
+    }
+    out.push_str(rest);
+    out
 }
 
 /// `instcombine` in a pipeline's text ends the process when one round is not enough, a check meant for LLVM's own tests.
@@ -85,7 +108,27 @@ fn without_fixpoint_check(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::without_fixpoint_check;
+    use super::{without_fixpoint_check, without_switches};
+
+    #[test]
+    fn switches_are_lowered_for_passes_that_know_only_branches() {
+        let cases = [
+            (
+                "function(sroa,unify-loop-exits),globaldce",
+                "function(sroa,lower-switch,unify-loop-exits),globaldce",
+            ),
+            (
+                "structurizecfg<skip-uniform-regions>",
+                "lower-switch,structurizecfg<skip-uniform-regions>",
+            ),
+            ("fix-irreducible,adce", "lower-switch,fix-irreducible,adce"),
+            ("default<O3>", "default<O3>"),
+            ("function( adce )", "function( adce )"),
+        ];
+        for (given, wanted) in cases {
+            assert_eq!(without_switches(given), wanted);
+        }
+    }
 
     #[test]
     fn only_instcombine_that_does_not_say_otherwise_is_rewritten() {

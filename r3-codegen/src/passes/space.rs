@@ -9,7 +9,7 @@
 //!   everything for exceptions, coroutines, sanitizers, profiles and other targets;
 //! - `reg2mem`: values that pass through memory can no longer be fused by the assembler, so the bits change;
 //! - `internalize` and `strip`: names are what a program finds its kernels by;
-//! - `structurizecfg`: wants neither switches nor irreducible loops.
+//! - `structurizecfg`: wants no irreducible loops and one exit of each, else it makes wrong code.
 
 /// At which level of the code a pass works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
