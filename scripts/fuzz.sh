@@ -4,7 +4,7 @@
 #   scripts/fuzz.sh                       every target, 60 seconds each
 #   scripts/fuzz.sh 600 [TARGET…]         600 seconds each, only these targets
 #
-# Targets are those of the folders fuzz/ of r3-archive, r3-image, r3-ptx and r3-emu; what they find is kept in their artifacts/.
+# Targets are those of the folders fuzz/ of r3-archive, r3-image, r3-ptx, r3-emu and r3-codegen; what they find is kept in their artifacts/.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -19,7 +19,7 @@ seconds=${1:-60}
 cargo run --quiet --locked --package r3-archive --example fuzz-seeds
 
 ran=0
-for crate in r3-archive r3-image r3-ptx r3-emu; do
+for crate in r3-archive r3-image r3-ptx r3-emu r3-codegen; do
     cd "$root/$crate"
     for target in $(cargo fuzz list); do
         [ $# = 0 ] || [[ " $* " == *" $target "* ]] || continue
