@@ -256,7 +256,7 @@ fn log(log: &str, message: &str) -> String {
 
 /// The bytes of a file.
 pub(super) fn read(file: &Path) -> Result<Vec<u8>, GivenError> {
-    std::fs::read(file).map_err(|error| GivenError::Read {
+    super::file::read(file).map_err(|error| GivenError::Read {
         file: file.display().to_string(),
         reason: error.to_string(),
     })

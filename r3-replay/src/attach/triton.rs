@@ -67,7 +67,7 @@ pub fn cached(
         let mut given = Given::ptx(&cubin.with_extension("ptx"), sm)?;
         given.module = Some(module.id);
         given.notes.push(found.to_owned());
-        if let Ok(llvm) = std::fs::read(cubin.with_extension("llir")) {
+        if let Ok(llvm) = super::file::read(&cubin.with_extension("llir")) {
             given.made_from.push((AttachedForm::Llvm, llvm));
         }
         all.push(given);

@@ -142,7 +142,7 @@ pub fn of_archive(
 /// Code from a file.
 pub fn of_file(path: &Path, kernel: &str, sm: u32) -> Result<Origin, OriginError> {
     let shown = path.display().to_string();
-    let bytes = std::fs::read(path).map_err(|source| OriginError::File {
+    let bytes = crate::attach::file::read(path).map_err(|source| OriginError::File {
         path: shown.clone(),
         source,
     })?;

@@ -203,7 +203,7 @@ impl<'r> Reader<'r> {
         let Some(file) = &args.source else {
             return Ok(Vec::new());
         };
-        let text = std::fs::read(file)
+        let text = crate::attach::file::read(file)
             .map_err(|error| Failure::Message(format!("--source {}: {error}", file.display())))?;
         let text = String::from_utf8_lossy(&text).into_owned();
         let name = std::path::absolute(file).unwrap_or_else(|_| file.clone());
