@@ -24,6 +24,8 @@ pub struct Tool {
     pub toolkit: &'static [&'static str],
     /// Folders of `site-packages` in which it may be.
     pub packages: &'static [&'static str],
+    /// What it cannot do without, from such a folder: other packages bring it, which may not be there.
+    pub needs: &'static [&'static str],
 }
 
 /// NVIDIA's linker as a library.
@@ -43,6 +45,7 @@ pub const NVJITLINK: Tool = Tool {
         "targets/sbsa-linux/lib",
     ],
     packages: &["nvidia/cu13/lib", "nvidia/nvjitlink/lib"],
+    needs: &[],
 };
 
 /// NVIDIA's assembler.
@@ -57,6 +60,7 @@ pub const PTXAS: Tool = Tool {
         "nvidia/cuda_nvcc/bin",
         "triton/backends/nvidia/bin",
     ],
+    needs: &[],
 };
 
 /// NVIDIA's disassembler of cubins.
@@ -125,9 +129,15 @@ impl Tool {
             folders.extend(self.toolkit.iter().map(|inner| toolkit.join(inner)));
         }
         for packages in packages() {
-            folders.extend(self.packages.iter().map(|inner| packages.join(inner)));
+            folders.extend(self.inside(&packages));
         }
         folders
+    }
+
+    /// Folders of Python packages in which it is whole.
+    fn inside(&self, packages: &Path) -> impl Iterator<Item = PathBuf> {
+        let folders = self.packages.iter().map(move |inner| packages.join(inner));
+        folders.filter(|folder| self.needs.iter().all(|file| folder.join(file).exists()))
     }
 }
 
@@ -239,4 +249,29 @@ fn version_of(path: &Path) -> Vec<u32> {
         .split('.')
         .map_while(|part| part.parse().ok())
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_compiler_without_its_parts_is_passed_over() {
+        let root = tempfile::tempdir().unwrap();
+        let bin = root.path().join("assembler/nvidia/cu13/bin");
+        std::fs::create_dir_all(&bin).unwrap();
+        std::fs::write(bin.join("r3-no-such-tool"), "").unwrap();
+        let tool = Tool {
+            name: "a tool",
+            variable: "R3_NO_SUCH_TOOL",
+            files: &["r3-no-such-tool"],
+            needs: &["../nvvm/bin/part"],
+            ..PTXAS
+        };
+        let folder = |packages: &Path| tool.inside(packages).collect::<Vec<_>>();
+        let packages = root.path().join("assembler");
+        assert_eq!(folder(&packages), Vec::<PathBuf>::new());
+        std::fs::create_dir_all(root.path().join("assembler/nvidia/cu13/nvvm/bin/part")).unwrap();
+        assert_eq!(folder(&packages), vec![bin]);
+    }
 }

@@ -15,6 +15,8 @@ pub const NVCC: Tool = Tool {
     program: true,
     toolkit: &["bin"],
     packages: &["nvidia/cu13/bin", "nvidia/cuda_nvcc/bin"],
+    // Its compiler proper and the headers are packages of their own; who wants ptxas has the first alone.
+    needs: &["../nvvm/bin/cicc", "../include/cuda_runtime.h"],
 };
 
 /// NVIDIA's run-time compiler.
@@ -35,6 +37,7 @@ pub const NVRTC: Tool = Tool {
         "targets/sbsa-linux/lib",
     ],
     packages: &["nvidia/cu13/lib", "nvidia/cuda_nvrtc/lib"],
+    needs: &[],
 };
 
 /// clang: 22 first, whose bitcode is certain to be read; then older ones, then newer ones, which give PTX instead.
@@ -56,6 +59,7 @@ pub const CLANG: Tool = Tool {
     program: true,
     toolkit: &[],
     packages: &[],
+    needs: &[],
 };
 
 /// Which compiler a file is, by its name.
