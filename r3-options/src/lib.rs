@@ -34,5 +34,5 @@ pub use options::{LogLevel, Options, SnapshotScope, SyncScope, Trigger, TriggerS
 pub use path::{OutTemplate, ProcessFacts};
 pub use rank::rank_from_env;
 pub use selection::{KernelFilter, LaunchRule, Selection};
-pub use table::{LAUNCHER_OPTIONS, OPTIONS, OptionSpec, options_page};
+pub use table::{LAUNCHER_OPTIONS, OPTIONS, OptionSpec, TOOL_VARIABLES, options_page};
 pub use value::{NumberSet, Pattern};

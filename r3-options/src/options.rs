@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::error::OptionError;
 use crate::path::{OutTemplate, ProcessFacts};
 use crate::selection::{KernelFilter, LaunchRule};
-use crate::table::{LAUNCHER_OPTIONS, OPTIONS, OptionSpec, RESERVED};
+use crate::table::{LAUNCHER_OPTIONS, OPTIONS, OptionSpec, RESERVED, TOOL_VARIABLES};
 use crate::value::{NumberSet, Pattern};
 
 /// Which memory is saved with a launch.
@@ -135,7 +135,9 @@ impl Options {
             let Some(name) = option_name(&name) else {
                 continue;
             };
-            if LAUNCHER_OPTIONS.iter().any(|spec| spec.env == name) {
+            if LAUNCHER_OPTIONS.iter().any(|spec| spec.env == name)
+                || TOOL_VARIABLES.iter().any(|&(tool, _)| tool == name)
+            {
                 continue;
             }
             let result = match OPTIONS.iter().find(|spec| spec.env == name) {

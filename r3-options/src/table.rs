@@ -310,6 +310,23 @@ pub static LAUNCHER_OPTIONS: &[OptionSpec] = &[OptionSpec {
     read: |_, _| Ok(()),
 }];
 
+/// Variables that tell `r3-replay` where other tools are, and what each names. They may be set for a whole session: the preloaded
+/// library ignores them.
+pub static TOOL_VARIABLES: &[(&str, &str)] = &[
+    ("R3_PTXAS", "NVIDIA's assembler, `ptxas`"),
+    ("R3_NVJITLINK", "its linker as a library, `libnvJitLink.so`"),
+    ("R3_NVDISASM", "its disassembler, `nvdisasm`"),
+    ("R3_CUOBJDUMP", "`cuobjdump`, which disassembles too"),
+    ("R3_NVCC", "`nvcc`"),
+    ("R3_NVRTC", "the run-time compiler, `libnvrtc.so`"),
+    ("R3_CLANG", "`clang++`"),
+    (
+        "R3_LIBDEVICE",
+        "the mathematical functions for bitcode, `libdevice.10.bc`",
+    ),
+    ("R3_TOOLS", "a folder with what `scripts/setup.sh` fetched"),
+];
+
 /// Names that later versions will know, and what they are meant for.
 pub(crate) static RESERVED: &[(&str, &str)] = &[(
     "R3_APPLY",
@@ -365,8 +382,21 @@ pub fn options_page() -> String {
             spec.env, spec.help, spec.details
         );
     }
+    page.push_str(PAGE_TOOLS);
+    for (name, what) in TOOL_VARIABLES {
+        let _ = writeln!(page, "| `{name}` | {what} |");
+    }
     page
 }
+
+const PAGE_TOOLS: &str = "
+## Tools of `remix` and `attach`
+
+These variables name tools that are not where R3 looks by itself. The preloaded library ignores them.
+
+| variable | names |
+|---|---|
+";
 
 const PAGE_HEAD: &str = "\
 # Options

@@ -5,7 +5,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use proptest::prelude::*;
-use r3_options::{LAUNCHER_OPTIONS, OPTIONS, OptionError, OptionSpec, Options, options_page};
+use r3_options::{
+    LAUNCHER_OPTIONS, OPTIONS, OptionError, OptionSpec, Options, TOOL_VARIABLES, options_page,
+};
 
 fn from_env(variables: &[(&str, &str)]) -> Result<Options, Vec<OptionError>> {
     Options::from_env(
@@ -234,5 +236,12 @@ proptest! {
                 prop_assert!(text.len() < 2000 && !text.contains(char::is_control), "{}", text);
             }
         }
+    }
+}
+
+#[test]
+fn variables_that_name_tools_of_other_commands_leave_a_recording_alone() {
+    for (name, _) in TOOL_VARIABLES {
+        assert!(from_env(&[(name, "/opt/tool")]).is_ok(), "{name}");
     }
 }

@@ -96,14 +96,15 @@ pub(crate) unsafe fn update_128(at: *mut u8, f: impl Fn(u128) -> u128) -> u128 {
 #[cfg(target_arch = "x86_64")]
 unsafe fn exchange_128(at: *mut u128, old: u128, new: u128) -> u128 {
     let (mut low, mut high) = (old as u64, (old >> 64) as u64);
-    // SAFETY: the caller's promise. The compiler keeps rbx for itself, so the low half of the new value is swapped in.
+    // SAFETY: the caller's promise. The compiler keeps rbx for itself, so the low half of the new value is swapped in. It also
+    // gives rbx to operands of any register, and then it would be swapped away: each operand has a register of its own name.
     unsafe {
         std::arch::asm!(
-            "xchg rbx, {new}",
-            "lock cmpxchg16b [{at}]",
-            "mov rbx, {new}",
-            new = inout(reg) new as u64 => _,
-            at = in(reg) at,
+            "xchg rbx, rsi",
+            "lock cmpxchg16b [rdi]",
+            "mov rbx, rsi",
+            inout("rsi") new as u64 => _,
+            in("rdi") at,
             inout("rax") low,
             inout("rdx") high,
             in("rcx") (new >> 64) as u64,
