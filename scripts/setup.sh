@@ -73,8 +73,11 @@ if [ ${#missing[@]} -gt 0 ]; then
     fi
     step "installing ${missing[*]}"
     "${sudo[@]}" apt-get update -qq
+    known() { apt-cache show "$1" >/dev/null 2>&1; }
     for package in "${llvm[@]}"; do
-        apt-cache show "$package" >/dev/null 2>&1 ||
+        # In some containers apt's own user may not open what checking signatures takes, and the lists stay old: as root, then.
+        known "$package" || "${sudo[@]}" apt-get -o APT::Sandbox::User=root update -qq
+        known "$package" ||
             die "this system's package manager has no $package. The LLVM project has packages for Debian and Ubuntu
 (https://apt.llvm.org): add its source of LLVM 22 and run this again, or set LLVM_SYS_221_PREFIX to the folder of an
 LLVM 22.1 that was built with the target NVPTX."
