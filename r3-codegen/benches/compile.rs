@@ -10,34 +10,19 @@ use std::time::Duration;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use r3_codegen::compile::compile;
-use r3_codegen::recipe::{
-    Assembler, Bounds, Code, Contraction, Emit, Pipeline, Preset, Recipe, Specialisation, Stage,
-    Unroll,
-};
+use r3_codegen::recipe::{Code, Emit, Pipeline, Preset, Recipe, Stage};
 
 /// Runs for the table.
 const RUNS: usize = 21;
 
 fn recipe(text: &str, pipeline: Pipeline) -> Recipe {
     Recipe {
-        code: Code::Ptx(text.to_owned()),
-        kernel: None,
-        target: None,
-        ptx_version: None,
         pipeline,
-        llvm_options: Vec::new(),
-        codegen_level: 3,
-        contraction: Contraction::Assembler,
-        unroll: Unroll::Keep,
-        inline_functions: false,
-        keep_guards: false,
-        specialisation: Specialisation::default(),
-        bounds: Bounds::default(),
-        assembler: Assembler::default(),
         emit: Emit {
             cubin: std::env::var_os("R3_CUBIN").is_some(),
             ..Emit::default()
         },
+        ..Recipe::new(Code::Ptx(text.to_owned()))
     }
 }
 

@@ -8,8 +8,7 @@ use std::time::Duration;
 
 use r3_codegen::assemble::assemble;
 use r3_codegen::recipe::{
-    Assembler, AssemblerKind, Bounds, Code, Contraction, Emit, FailureKind, Pipeline, Preset,
-    Recipe, Specialisation, Unroll,
+    Assembler, AssemblerKind, Code, Emit, FailureKind, Pipeline, Preset, Recipe,
 };
 use r3_codegen::worker::{Limits, Pool, WorkerCommand, throughput};
 
@@ -108,23 +107,12 @@ fn main() {
 
 fn recipe(text: &str, assembler: Option<Assembler>) -> Recipe {
     Recipe {
-        code: Code::Ptx(text.to_owned()),
-        kernel: None,
-        target: None,
-        ptx_version: None,
         pipeline: Pipeline::Preset(Preset::O3),
-        llvm_options: Vec::new(),
-        codegen_level: 3,
-        contraction: Contraction::Assembler,
-        unroll: Unroll::Keep,
-        inline_functions: false,
-        keep_guards: false,
-        specialisation: Specialisation::default(),
-        bounds: Bounds::default(),
         emit: Emit {
             cubin: assembler.is_some(),
             ..Emit::default()
         },
         assembler: assembler.unwrap_or_default(),
+        ..Recipe::new(Code::Ptx(text.to_owned()))
     }
 }

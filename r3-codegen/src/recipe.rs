@@ -41,6 +41,29 @@ pub struct Recipe {
     pub emit: Emit,
 }
 
+impl Recipe {
+    /// Code as it is: no pass, the assembler fuses as in the original, nothing is assumed of launches, PTX alone comes back.
+    pub fn new(code: Code) -> Self {
+        Self {
+            code,
+            kernel: None,
+            target: None,
+            ptx_version: None,
+            pipeline: Pipeline::default(),
+            llvm_options: Vec::new(),
+            codegen_level: 3,
+            contraction: Contraction::default(),
+            unroll: Unroll::default(),
+            inline_functions: false,
+            keep_guards: false,
+            specialisation: Specialisation::default(),
+            bounds: Bounds::default(),
+            assembler: Assembler::default(),
+            emit: Emit::default(),
+        }
+    }
+}
+
 /// Code in some form.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Code {

@@ -6,29 +6,13 @@ use std::process::Command;
 use r3_codegen::compile::{compile, compile_reporting};
 use r3_codegen::passes;
 use r3_codegen::recipe::{
-    Assembler, Bounds, Code, Contraction, Emit, Failure, FailureKind, Guard, Pipeline, Preset,
-    Recipe, Specialisation, Stage, Unroll,
+    Bounds, Code, Contraction, Emit, Failure, FailureKind, Guard, Pipeline, Preset, Recipe,
+    Specialisation, Stage, Unroll,
 };
 
 /// A recipe that changes nothing.
 fn recipe(code: Code) -> Recipe {
-    Recipe {
-        code,
-        kernel: None,
-        target: None,
-        ptx_version: None,
-        pipeline: Pipeline::Nothing,
-        llvm_options: Vec::new(),
-        codegen_level: 3,
-        contraction: Contraction::Assembler,
-        unroll: Unroll::Keep,
-        inline_functions: false,
-        keep_guards: false,
-        specialisation: Specialisation::default(),
-        bounds: Bounds::default(),
-        assembler: Assembler::default(),
-        emit: Emit::default(),
-    }
+    Recipe::new(code)
 }
 
 /// Two kernels of clang, after `sroa`.

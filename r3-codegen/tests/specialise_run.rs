@@ -8,10 +8,7 @@ mod common;
 use common::Launch;
 use r3_codegen::compile::compile;
 use r3_codegen::passes;
-use r3_codegen::recipe::{
-    Assembler, Bounds, Code, Contraction, Emit, Guard, Pipeline, Preset, Recipe, Specialisation,
-    Unroll,
-};
+use r3_codegen::recipe::{Code, Guard, Pipeline, Preset, Recipe, Specialisation, Unroll};
 
 const KERNEL: &str = include_str!("fixtures/specialised.ptx");
 
@@ -103,21 +100,12 @@ fn facts() -> Vec<Specialisation> {
 
 fn recipe(specialisation: Specialisation, pipeline: Pipeline, inline_functions: bool) -> Recipe {
     Recipe {
-        code: Code::Ptx(KERNEL.to_owned()),
         kernel: Some("k".to_owned()),
-        target: None,
-        ptx_version: None,
         pipeline,
-        llvm_options: Vec::new(),
-        codegen_level: 3,
-        contraction: Contraction::Assembler,
         unroll: Unroll::Free,
         inline_functions,
-        keep_guards: false,
         specialisation,
-        bounds: Bounds::default(),
-        assembler: Assembler::default(),
-        emit: Emit::default(),
+        ..Recipe::new(Code::Ptx(KERNEL.to_owned()))
     }
 }
 

@@ -7,10 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use r3_codegen::passes::random_pipeline;
-use r3_codegen::recipe::{
-    Assembler, Bounds, Code, Contraction, Emit, Failure, FailureKind, Pipeline, Preset, Recipe,
-    Specialisation, Stage, Unroll,
-};
+use r3_codegen::recipe::{Code, Failure, FailureKind, Pipeline, Preset, Recipe, Stage};
 use r3_codegen::worker::{Limits, Pool, WorkerCommand};
 
 /// A loop over shared memory: something for passes to do.
@@ -44,21 +41,8 @@ $again:
 
 fn recipe(code: Code, pipeline: Pipeline) -> Recipe {
     Recipe {
-        code,
-        kernel: None,
-        target: None,
-        ptx_version: None,
         pipeline,
-        llvm_options: Vec::new(),
-        codegen_level: 3,
-        contraction: Contraction::Assembler,
-        unroll: Unroll::Keep,
-        inline_functions: false,
-        keep_guards: false,
-        specialisation: Specialisation::default(),
-        bounds: Bounds::default(),
-        assembler: Assembler::default(),
-        emit: Emit::default(),
+        ..Recipe::new(code)
     }
 }
 

@@ -7,30 +7,11 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use r3_codegen::recipe::{
-    Assembler, Bounds, Code, Compiler, Contraction, Emit, Failure, FailureKind, Pipeline, Product,
-    Recipe, Source, Specialisation, Stage, Unroll,
-};
+use r3_codegen::recipe::{Code, Compiler, Failure, FailureKind, Product, Recipe, Source, Stage};
 use r3_codegen::worker::{Limits, Pool, WorkerCommand};
 
 fn recipe(what: &str) -> Recipe {
-    Recipe {
-        code: Code::Ptx(what.into()),
-        kernel: None,
-        target: None,
-        ptx_version: None,
-        pipeline: Pipeline::Nothing,
-        llvm_options: Vec::new(),
-        codegen_level: 3,
-        contraction: Contraction::Assembler,
-        unroll: Unroll::Keep,
-        inline_functions: false,
-        keep_guards: false,
-        specialisation: Specialisation::default(),
-        bounds: Bounds::default(),
-        assembler: Assembler::default(),
-        emit: Emit::default(),
-    }
+    Recipe::new(Code::Ptx(what.into()))
 }
 
 fn faulty() -> WorkerCommand {

@@ -12,9 +12,7 @@ use std::time::Duration;
 use r3_archive::Archive;
 use r3_archive::model::{KernelId, LaunchRecord};
 use r3_codegen::passes::random_pipeline;
-use r3_codegen::recipe::{
-    Assembler, Bounds, Code, Contraction, Emit, Pipeline, Preset, Recipe, Specialisation, Unroll,
-};
+use r3_codegen::recipe::{Code, Pipeline, Preset, Recipe};
 use r3_codegen::worker::{Limits, Pool, WorkerCommand};
 use r3_replay::compare::Tolerances;
 use r3_replay::device::BlockRange;
@@ -49,21 +47,9 @@ fn pool() -> Pool {
 
 fn recipe(origin: &Origin, pipeline: Pipeline) -> Recipe {
     Recipe {
-        code: origin.code.clone(),
         kernel: Some(origin.kernel.clone()),
-        target: None,
-        ptx_version: None,
         pipeline,
-        llvm_options: Vec::new(),
-        codegen_level: 3,
-        contraction: Contraction::Assembler,
-        unroll: Unroll::Keep,
-        inline_functions: false,
-        keep_guards: false,
-        specialisation: Specialisation::default(),
-        bounds: Bounds::default(),
-        assembler: Assembler::default(),
-        emit: Emit::default(),
+        ..Recipe::new(origin.code.clone())
     }
 }
 

@@ -19,10 +19,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use r3_codegen::passes::random_pipeline;
-use r3_codegen::recipe::{
-    Assembler, AssemblerKind, Bounds, Code, Contraction, Emit, Pipeline, Recipe, Specialisation,
-    Unroll,
-};
+use r3_codegen::recipe::{Assembler, AssemblerKind, Code, Emit, Pipeline, Recipe};
 use r3_codegen::worker::{Limits, Pool, WorkerCommand, serve, throughput};
 
 fn main() -> ExitCode {
@@ -127,24 +124,13 @@ impl Bench {
             None => random_pipeline(number),
         };
         Recipe {
-            code: Code::Ptx(self.files.get(turn).cloned().unwrap_or_default()),
-            kernel: None,
-            target: None,
-            ptx_version: None,
             pipeline: Pipeline::Text(pipeline),
-            llvm_options: Vec::new(),
-            codegen_level: 3,
-            contraction: Contraction::Assembler,
-            unroll: Unroll::Keep,
-            inline_functions: false,
-            keep_guards: false,
-            specialisation: Specialisation::default(),
-            bounds: Bounds::default(),
             assembler: Assembler {
                 kind: self.assembler,
                 ..Assembler::default()
             },
             emit: self.emit,
+            ..Recipe::new(Code::Ptx(self.files.get(turn).cloned().unwrap_or_default()))
         }
     }
 }

@@ -4,10 +4,7 @@ use std::path::Path;
 
 use r3_archive::chunk::ChunkId;
 use r3_archive::model::{AttachedBuild, AttachedForm, ModuleId, SourceId};
-use r3_codegen::recipe::{
-    Assembler, Bounds, Code, Contraction, Emit, Failure, Pipeline, Preset, Recipe, Source,
-    Specialisation, Unroll,
-};
+use r3_codegen::recipe::{Code, Failure, Pipeline, Preset, Recipe, Source};
 use r3_image::{CodeForm, Image};
 
 use crate::names::{printable, printable_lines};
@@ -199,21 +196,10 @@ fn to_ptx(
     compiler: &dyn Compile,
 ) -> Result<(String, Vec<String>), GivenError> {
     let recipe = Recipe {
-        code,
-        kernel: None,
         target: Some(target.to_owned()),
-        ptx_version: None,
         pipeline: Pipeline::Preset(Preset::O3),
-        llvm_options: Vec::new(),
-        codegen_level: 3,
-        contraction: Contraction::Assembler,
-        unroll: Unroll::Keep,
         inline_functions: true,
-        keep_guards: false,
-        specialisation: Specialisation::default(),
-        bounds: Bounds::default(),
-        assembler: Assembler::default(),
-        emit: Emit::default(),
+        ..Recipe::new(code)
     };
     match compiler.compile(&recipe) {
         Ok(product) => Ok((product.ptx, product.notes)),

@@ -93,32 +93,17 @@ pub fn compile(compiler: &dyn Compile, recipe: &Recipe) -> Compiled {
 
 #[cfg(test)]
 mod tests {
-    use r3_codegen::recipe::{
-        Assembler, Bounds, Code, Contraction, Cubin, Emit, Pipeline, Specialisation, Unroll,
-    };
+    use r3_codegen::recipe::{Code, Cubin, Emit};
 
     use super::*;
 
     fn recipe(text: &str) -> Recipe {
         Recipe {
-            code: Code::Ptx(text.to_owned()),
-            kernel: None,
-            target: None,
-            ptx_version: None,
-            pipeline: Pipeline::Nothing,
-            llvm_options: Vec::new(),
-            codegen_level: 3,
-            contraction: Contraction::Assembler,
-            unroll: Unroll::Keep,
-            inline_functions: false,
-            keep_guards: false,
-            specialisation: Specialisation::default(),
-            bounds: Bounds::default(),
-            assembler: Assembler::default(),
             emit: Emit {
                 llvm: false,
                 cubin: true,
             },
+            ..Recipe::new(Code::Ptx(text.to_owned()))
         }
     }
 

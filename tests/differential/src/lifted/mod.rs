@@ -7,10 +7,7 @@
 pub mod children;
 
 use r3_codegen::passes::random_pipeline;
-use r3_codegen::recipe::{
-    Assembler, Bounds, Code, Contraction, Emit, Failure, FailureKind, Pipeline, Preset, Product,
-    Recipe, Specialisation, Unroll,
-};
+use r3_codegen::recipe::{Code, Failure, FailureKind, Pipeline, Preset, Product, Recipe};
 use r3_replay::device::Device;
 use serde::{Deserialize, Serialize};
 
@@ -70,21 +67,8 @@ impl Variant {
 /// What a case's code becomes.
 pub fn recipe(case: &Case, variant: &Variant) -> Recipe {
     Recipe {
-        code: Code::Ptx(case.ptx.clone()),
-        kernel: None,
-        target: None,
-        ptx_version: None,
         pipeline: variant.pipeline.clone(),
-        llvm_options: Vec::new(),
-        codegen_level: 3,
-        contraction: Contraction::Assembler,
-        unroll: Unroll::Keep,
-        inline_functions: false,
-        keep_guards: false,
-        specialisation: Specialisation::default(),
-        bounds: Bounds::default(),
-        assembler: Assembler::default(),
-        emit: Emit::default(),
+        ..Recipe::new(Code::Ptx(case.ptx.clone()))
     }
 }
 
