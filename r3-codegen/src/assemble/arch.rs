@@ -76,7 +76,8 @@ pub(super) fn checked(text: &str) -> Result<String, Failure> {
     Arch::parse(text).map(Arch::text)
 }
 
-fn refused(message: String) -> Failure {
+/// An answer to what no assembler takes.
+pub(super) fn refused(message: String) -> Failure {
     Failure {
         stage: Stage::Assemble,
         kind: FailureKind::Refused,

@@ -1,6 +1,7 @@
 //! An assembler's options, in the spelling of `ptxas`.
 
-use crate::recipe::{Failure, FailureKind, Stage};
+use super::arch::refused;
+use crate::recipe::Failure;
 
 /// Options that say where files are, what the input is, or for what to assemble: these are decided here. Long and short.
 const DECIDED_HERE: &[&str] = &[
@@ -55,15 +56,6 @@ pub(super) fn joined(options: &[String]) -> Result<Vec<String>, Failure> {
         }
     }
     Ok(joined)
-}
-
-fn refused(message: String) -> Failure {
-    Failure {
-        stage: Stage::Assemble,
-        kind: FailureKind::Refused,
-        message,
-        log: String::new(),
-    }
 }
 
 #[cfg(test)]

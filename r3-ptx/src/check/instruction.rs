@@ -3,9 +3,7 @@
 use super::CheckError;
 use super::function::BodyChecker;
 use super::names::Entity;
-use crate::isa::{
-    Form, FormId, Forms, Mnemonic, OperandKind, OperandSpec, Presence, ScalarType, Word,
-};
+use crate::isa::{Form, FormId, Forms, Mnemonic, OperandKind, OperandSpec, ScalarType, Word};
 use crate::tree::{self, Guard};
 use crate::typed::{self, Operand, RegId};
 
@@ -105,7 +103,7 @@ impl<'t> BodyChecker<'_, 't> {
         let specs: Vec<_> = form
             .operands
             .iter()
-            .filter_map(|spec| Some((spec, needed(mnemonic, spec)?)))
+            .filter_map(|spec| Some((spec, spec.needed_by(mnemonic)?)))
             .collect();
         let least = specs.iter().filter(|(_, optional)| !optional).count();
         if operands.len() < least || operands.len() > specs.len() {
@@ -173,19 +171,6 @@ impl<'t> BodyChecker<'_, 't> {
                 });
         }
         Err(misfit)
-    }
-}
-
-/// Whether the mnemonic has this operand: `None` never, `Some(true)` if the writer likes.
-fn needed(mnemonic: &Mnemonic, spec: &OperandSpec) -> Option<bool> {
-    if spec.kind == OperandKind::Im2colOffsets {
-        let modes = [Word::Im2col, Word::Im2colW, Word::Im2colW128];
-        return mnemonic.any_of(&modes).map(|_| false);
-    }
-    match spec.presence {
-        Presence::Always => Some(false),
-        Presence::Optional => Some(true),
-        Presence::With(word) => mnemonic.has(word).then_some(false),
     }
 }
 

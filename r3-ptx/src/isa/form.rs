@@ -1,6 +1,6 @@
 //! A form: one shape that an instruction may have, as data.
 
-use super::{Opcode, ScalarType, Space, Word};
+use super::{Mnemonic, Opcode, ScalarType, Space, Word};
 
 /// Index of a form in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -272,6 +272,21 @@ impl Numbers {
             Self::Any => true,
             Self::Range(from, to) => (from..=to).contains(&number),
             Self::OneOf(numbers) => numbers.contains(&number),
+        }
+    }
+}
+
+impl OperandSpec {
+    /// Whether an instruction with this mnemonic has the operand: `None` never, `Some(true)` if the writer likes.
+    pub fn needed_by(&self, mnemonic: &Mnemonic) -> Option<bool> {
+        if self.kind == OperandKind::Im2colOffsets {
+            let modes = [Word::Im2col, Word::Im2colW, Word::Im2colW128];
+            return mnemonic.any_of(&modes).map(|_| false);
+        }
+        match self.presence {
+            Presence::Always => Some(false),
+            Presence::Optional => Some(true),
+            Presence::With(word) => mnemonic.has(word).then_some(false),
         }
     }
 }

@@ -1,8 +1,6 @@
 //! Which place of a form each operand fills.
 
-use r3_ptx::isa::{
-    Count, Form, Mnemonic, Numbers, OperandKind, OperandSpec, Presence, ScalarType, Word,
-};
+use r3_ptx::isa::{Count, Form, Mnemonic, Numbers, OperandKind, OperandSpec, ScalarType};
 use r3_ptx::typed::Operand;
 
 use super::Assembly;
@@ -18,26 +16,13 @@ pub(super) fn align<'f>(
     let there: Vec<(&OperandSpec, bool)> = form
         .operands
         .iter()
-        .filter_map(|spec| Some((spec, optional(mnemonic, spec)?)))
+        .filter_map(|spec| Some((spec, spec.needed_by(mnemonic)?)))
         .collect();
     let mut aligned = Vec::with_capacity(operands.len());
     if there.len() != operands.len() && assign(lifter, mnemonic, &there, operands, &mut aligned) {
         return aligned;
     }
     there.iter().map(|(spec, _)| *spec).collect()
-}
-
-/// Whether a place may be left out; `None` when the mnemonic does not have it.
-fn optional(mnemonic: &Mnemonic, spec: &OperandSpec) -> Option<bool> {
-    if spec.kind == OperandKind::Im2colOffsets {
-        let modes = [Word::Im2col, Word::Im2colW, Word::Im2colW128];
-        return mnemonic.any_of(&modes).map(|_| false);
-    }
-    match spec.presence {
-        Presence::Always => Some(false),
-        Presence::Optional => Some(true),
-        Presence::With(word) => mnemonic.has(word).then_some(false),
-    }
 }
 
 fn assign<'f>(

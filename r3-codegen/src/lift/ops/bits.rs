@@ -3,7 +3,7 @@
 use inkwell::IntPredicate;
 use inkwell::types::BasicType;
 use inkwell::values::{BasicValueEnum, InstructionOpcode, IntValue};
-use r3_ptx::isa::{Boolean, Mnemonic, Opcode, ScalarType, Word};
+use r3_ptx::isa::{Mnemonic, Opcode, ScalarType, Word};
 use r3_ptx::typed::Operand;
 
 use super::integer::{call, int_type, set_call};
@@ -150,11 +150,7 @@ fn three_inputs<'ctx, 'm>(
     let with = lifter.predicate(with)?;
     let zero = result.get_type().const_zero();
     let some = lifter.build(|x| x.build_int_compare(IntPredicate::NE, result, zero, ""))?;
-    let combined = lifter.build(|x| match boolean {
-        Boolean::And => x.build_and(some, with, ""),
-        Boolean::Or => x.build_or(some, with, ""),
-        Boolean::Xor => x.build_xor(some, with, ""),
-    })?;
+    let combined = super::compare::combine(lifter, some, Some((boolean, with)))?;
     lifter.set(p, combined.into(), ScalarType::Pred)?;
     lifter.set(d, result.into(), ScalarType::B32)?;
     Ok(true)

@@ -127,7 +127,7 @@ fn compare<'ctx>(
 }
 
 /// A result combined with the predicate that `.and.` … names.
-fn combine<'ctx>(
+pub(super) fn combine<'ctx>(
     lifter: &Lifter<'ctx, '_>,
     value: IntValue<'ctx>,
     with: Option<(Boolean, IntValue<'ctx>)>,
