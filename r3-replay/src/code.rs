@@ -23,7 +23,7 @@ pub enum CodeMode {
 }
 
 /// What form a kernel's code has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Form {
     /// Machine code for an architecture (90 for `sm_90`).
     Sass(u32),

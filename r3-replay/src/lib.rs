@@ -61,6 +61,8 @@ pub mod attach;
 
 pub mod remix;
 
+pub mod evaluate;
+
 pub mod nvml;
 
 pub mod inspect;

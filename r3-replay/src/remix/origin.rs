@@ -75,7 +75,10 @@ pub enum OriginError {
 }
 
 /// A form of code to begin with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, serde::Serialize, serde::Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
 pub enum From {
     /// PTX.
     Ptx,

@@ -1,0 +1,1 @@
+//! What can be varied for a kernel.

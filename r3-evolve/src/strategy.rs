@@ -1,0 +1,1 @@
+//! Which point of a space is tried next.

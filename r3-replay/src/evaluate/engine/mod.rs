@@ -1,0 +1,110 @@
+//! Inside a device's worker: state that stays on the device, and candidates that are judged and timed on it.
+//!
+//! `resident` keeps launches ready (sealed copies of what they may write, masks of what they must write), `profile` finds
+//! out what that is, `judge` compares on the device, `gate` decides whether a candidate is right, `race` how fast it is.
+//!
+//! An [`Engine`](run::Engine) never ends its process; what makes the device unusable is told as [`Lost`], and whoever runs the
+//! engine starts it again.
+
+use std::time::Duration;
+
+use r3_archive::model::{KernelId, LaunchId};
+use serde::{Deserialize, Serialize};
+
+use super::candidate::LaunchChange;
+use super::outcome::{LaunchOutcome, Score, Verdict};
+use super::plan::Plan;
+use crate::code::Form;
+use r3_codegen::recipe::Guard;
+
+/// Code to be judged and timed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Task {
+    /// The kernel that it stands for.
+    pub kernel: KernelId,
+    /// The code; `None` is the recorded one.
+    pub code: Option<Image>,
+    /// How it is launched.
+    pub change: LaunchChange,
+    /// Under which conditions it may run.
+    pub guards: Vec<Guard>,
+    /// How thoroughly.
+    pub plan: Plan,
+}
+
+/// An image to be loaded.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Image {
+    /// The kernel's name in it.
+    pub name: String,
+    /// A cubin, or PTX.
+    pub bytes: Vec<u8>,
+    /// What it is.
+    pub form: Form,
+}
+
+/// What came of a task.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TaskResult {
+    /// The verdict.
+    pub verdict: Verdict,
+    /// Why.
+    pub reason: Option<String>,
+    /// Hash of the image as it was loaded (128-bit xxh3): the same when it was verified and when it was timed.
+    pub image: u128,
+    /// Blocks that fit on a multiprocessor at a time, on a device that says it.
+    pub blocks_per_multiprocessor: Option<u32>,
+    /// Launch by launch.
+    pub launches: Vec<LaunchOutcome>,
+    /// Over all launches that count.
+    pub score: Option<Score>,
+    /// Time of all kernels, in milliseconds.
+    pub kernels_ms: f64,
+    /// How many runs.
+    pub runs: u32,
+    /// What the user should know.
+    pub notes: Vec<String>,
+}
+
+/// What an engine found out about a launch before any candidate ran.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Prepared {
+    /// The launch.
+    pub launch: LaunchId,
+    /// Why candidates cannot be judged on it, when they cannot: the original does not run here, or nothing can be told
+    /// right from wrong (a kernel that does nothing passes).
+    pub unusable: Option<String>,
+    /// Bytes that the launch writes and nothing else decides: poisoned before each run.
+    pub written: u64,
+    /// Bytes that it may write, and that are restored before each run.
+    pub restored: u64,
+    /// Bytes kept on the device for it.
+    pub kept: u64,
+    /// Whether the original leaves the same bytes in each run.
+    pub deterministic: bool,
+    /// The original's time: nanoseconds, or cost on a device that counts.
+    pub original: f64,
+    /// The original against itself: no ratio nearer to 1 than this counts as a difference.
+    pub noise: f64,
+    /// What the user should know.
+    pub notes: Vec<String>,
+}
+
+/// Keeps an eye on an engine: whoever is told of a limit ends the process when the next call does not come in time.
+pub trait Watch {
+    /// From now on, `limit` at most until the next call. `what` is for people.
+    fn within(&self, limit: Duration, what: &str);
+
+    /// Nothing is running that could hang.
+    fn idle(&self);
+}
+
+/// The device cannot be used any more by this process.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+#[error("{reason}")]
+pub struct Lost {
+    /// What the driver said, on what.
+    pub reason: String,
+    /// Whether the candidate's own code did it, and not the machine.
+    pub by_candidate: bool,
+}

@@ -1,0 +1,241 @@
+//! What came of a candidate.
+
+use r3_archive::model::LaunchId;
+use r3_codegen::recipe::{Failure, Guard, Resources};
+use serde::{Deserialize, Serialize};
+
+use super::candidate::CandidateId;
+use super::plan::Regime;
+use crate::remix::pairs::Ratio;
+
+/// A candidate's verdict and everything that it stands on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// The candidate.
+    pub candidate: CandidateId,
+    /// The verdict.
+    pub verdict: Verdict,
+    /// Why, in one or a few lines for people and language models.
+    #[serde(default)]
+    pub reason: Option<String>,
+    /// Why there is no code.
+    #[serde(default)]
+    pub failure: Option<Failure>,
+    /// The code that ran.
+    #[serde(default)]
+    pub code: Option<CodeFacts>,
+    /// Under which conditions the code may stand for the original.
+    #[serde(default)]
+    pub guards: Vec<Guard>,
+    /// Launch by launch.
+    #[serde(default)]
+    pub launches: Vec<LaunchOutcome>,
+    /// Over all launches that count; `None` when nothing was timed.
+    #[serde(default)]
+    pub score: Option<Score>,
+    /// What it cost.
+    #[serde(default)]
+    pub cost: Cost,
+    /// What the user should know.
+    #[serde(default)]
+    pub notes: Vec<String>,
+}
+
+/// How a candidate came out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// Every byte is right on every launch.
+    Right,
+    /// Something is out of tolerance, on a recorded, held-out or perturbed launch.
+    Wrong,
+    /// It did not compile.
+    NoCode,
+    /// It cannot be launched: too many threads, registers or bytes of shared memory, or the driver refused it.
+    Refused,
+    /// It ran past its time limit.
+    Timeout,
+    /// It stopped: an illegal address, a trap, a misaligned access.
+    Fault,
+    /// It does what code may not: wrote outside its memory, keeps state of its own, depends on memory that it never wrote.
+    Cheat,
+    /// Faster than the device can move the bytes that must be moved: set aside until a person looked at it.
+    Implausible,
+    /// Its guards exclude every launch that it was to run on.
+    Guarded,
+    /// It was cancelled.
+    Cancelled,
+    /// This kind of device cannot judge it.
+    CannotRun,
+    /// The machine failed, not the candidate: it may be tried again.
+    Unjudged,
+}
+
+impl Verdict {
+    /// Whether the candidate may stand for the original.
+    pub fn is_right(self) -> bool {
+        self == Self::Right
+    }
+
+    /// A word or two for tables.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Right => "right",
+            Self::Wrong => "wrong",
+            Self::NoCode => "no code",
+            Self::Refused => "refused",
+            Self::Timeout => "timeout",
+            Self::Fault => "fault",
+            Self::Cheat => "cheat",
+            Self::Implausible => "implausible",
+            Self::Guarded => "guarded",
+            Self::Cancelled => "cancelled",
+            Self::CannotRun => "cannot run here",
+            Self::Unjudged => "unjudged",
+        }
+    }
+}
+
+/// The code that was verified and timed.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CodeFacts {
+    /// Hash of the image that was loaded (128-bit xxh3, hexadecimal). Equal ones are measured once.
+    pub image: String,
+    /// What the kernel uses, from its cubin.
+    #[serde(default)]
+    pub resources: Option<Resources>,
+    /// Blocks that fit on a multiprocessor at a time, on a device that says it.
+    #[serde(default)]
+    pub blocks_per_multiprocessor: Option<u32>,
+    /// The candidate whose machine code and launch are equal to this one's, when it was not measured for that reason.
+    #[serde(default)]
+    pub equal_to: Option<CandidateId>,
+}
+
+/// Why a launch was run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// Counts for the score.
+    Tuned,
+    /// Must be right, and does not count.
+    HeldOut,
+    /// A tuned launch with other floating-point inputs.
+    Perturbed,
+}
+
+/// A launch with a candidate.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LaunchOutcome {
+    /// The launch.
+    pub launch: LaunchId,
+    /// Why it was run.
+    pub role: Role,
+    /// How it came out.
+    pub verdict: Verdict,
+    /// The worst place of the worst buffer, when something is wrong.
+    #[serde(default)]
+    pub worst: Option<Worst>,
+    /// Times against the original, per regime.
+    #[serde(default)]
+    pub times: Vec<Timing>,
+}
+
+/// Where results differ most.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Worst {
+    /// The buffer, as reports call it.
+    pub buffer: String,
+    /// Offset of the element in bytes.
+    pub offset: u64,
+    /// What it should be.
+    pub expected: String,
+    /// What it is.
+    pub actual: String,
+    /// Elements that are out of tolerance, in all buffers.
+    pub out: u64,
+}
+
+/// Times of one launch in one regime.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Timing {
+    /// State of the caches.
+    pub regime: Regime,
+    /// Unit of all times: nanoseconds, or [`COST_UNIT`](crate::bench::COST_UNIT) on a device that counts.
+    pub unit: Unit,
+    /// Candidate ÷ original.
+    pub ratio: Ratio,
+    /// The original's median.
+    pub original: f64,
+    /// The candidate's median.
+    pub candidate: f64,
+    /// Every pair, in order.
+    pub samples: Vec<Sample>,
+}
+
+/// What a time is counted in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unit {
+    /// Nanoseconds on a GPU.
+    Nanoseconds,
+    /// Weighted warp instructions of the CPU device.
+    Cost,
+}
+
+/// A pair of runs.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Sample {
+    /// The original's time.
+    pub original: f64,
+    /// The candidate's.
+    pub candidate: f64,
+    /// Whether the candidate ran first.
+    pub candidate_first: bool,
+    /// Clock of the multiprocessors in MHz, where it is known.
+    #[serde(default)]
+    pub sm_clock_mhz: Option<u32>,
+}
+
+/// A candidate's time against the original's, over all launches that count.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Score {
+    /// Candidate ÷ original, weighted by launch counts and times: what part of the kernel's whole time remains.
+    pub ratio: Ratio,
+    /// The worst launch's ratio.
+    pub worst: f64,
+    /// Pairs that it stands on.
+    pub pairs: u32,
+    /// Whether the race was given up since the candidate can hardly be the best.
+    pub dropped: bool,
+    /// No ratio nearer to 1 than this counts as a difference: the original against itself, in this session.
+    pub noise: f64,
+}
+
+impl Score {
+    /// Whether the candidate is faster than the original, beyond interval and noise.
+    pub fn is_faster(&self) -> bool {
+        self.ratio.high < 1.0 && self.ratio.median < 1.0 - self.noise
+    }
+}
+
+/// Where a candidate's time went, in milliseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Cost {
+    /// Waiting for a compile worker.
+    pub queued: f64,
+    /// Compiling; 0 when it came from the cache.
+    pub compile: f64,
+    /// Whether it came from the cache.
+    pub cached: bool,
+    /// Waiting for a device.
+    pub waiting: f64,
+    /// In the device's worker, kernels included.
+    pub device: f64,
+    /// Kernels alone, the original's included.
+    pub kernels: f64,
+    /// Runs of candidate and original, timed or not.
+    pub runs: u32,
+    /// Times that the worker had to be started again for this candidate.
+    pub restarts: u32,
+}

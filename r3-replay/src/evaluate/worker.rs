@@ -1,0 +1,1 @@
+//! One process for each device, with a watchdog.
