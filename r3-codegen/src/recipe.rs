@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 pub struct Recipe {
     /// The code to begin with.
     pub code: Code,
+    /// Which way PTX takes. LLVM IR of other compilers goes through LLVM by either.
+    pub route: Route,
     /// Keep this kernel and what it needs, drop the others; `None` keeps all.
     pub kernel: Option<String>,
     /// Target, e.g. `sm_90a`; `None` is that of the code.
@@ -35,6 +37,13 @@ pub struct Recipe {
     pub specialisation: Specialisation,
     /// Launch bounds in place of the original's.
     pub bounds: Bounds,
+    /// Steps towards faster and less exact arithmetic.
+    pub approximate: Approximate,
+    /// Loads from global memory that the kernel does not write, as far as its text tells, go through the read-only path
+    /// (`ld.global.nc`).
+    pub read_only_loads: bool,
+    /// Cache operators of loads and stores in global memory.
+    pub cache_operators: CacheOperators,
     /// How to make a cubin.
     pub assembler: Assembler,
     /// What to hand back.
@@ -42,10 +51,11 @@ pub struct Recipe {
 }
 
 impl Recipe {
-    /// Code as it is: no pass, the assembler fuses as in the original, nothing is assumed of launches, PTX alone comes back.
+    /// Code as it is, through LLVM: no pass, the assembler fuses as in the original, nothing is assumed of launches, PTX alone comes back.
     pub fn new(code: Code) -> Self {
         Self {
             code,
+            route: Route::default(),
             kernel: None,
             target: None,
             ptx_version: None,
@@ -58,6 +68,9 @@ impl Recipe {
             keep_guards: false,
             specialisation: Specialisation::default(),
             bounds: Bounds::default(),
+            approximate: Approximate::default(),
+            read_only_loads: false,
+            cache_operators: CacheOperators::default(),
             assembler: Assembler::default(),
             emit: Emit::default(),
         }
@@ -77,6 +90,17 @@ pub enum Code {
     LtoIr(Vec<u8>),
     /// CUDA C++.
     Source(Source),
+}
+
+/// Which way PTX takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Route {
+    /// To LLVM IR, through passes and LLVM's code generator, and to the assembler.
+    #[default]
+    Lift,
+    /// It stays text: constants, bounds and the like are written into it, and the assembler does the rest. What is for LLVM
+    /// (pipeline, options, unroll counts, inlining, LLVM's contraction, IR as an answer) is refused.
+    Text,
 }
 
 /// CUDA C++ and how to compile it.
@@ -186,6 +210,60 @@ pub struct Bounds {
     pub minnctapersm: Option<u32>,
 }
 
+/// Steps towards faster arithmetic. Each changes results, so that a tolerance is needed.
+///
+/// They are taken in PTX, by both routes, and a source's own compiler is told as well: `-prec-div=false`, `-ftz=true` and
+/// the like.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Approximate {
+    /// `div`, `sqrt` and `rcp` of single precision that round to nearest become their `.approx` forms.
+    pub division: bool,
+    /// Subnormal single-precision numbers are flushed to zero (`.ftz`).
+    pub flush: bool,
+    /// Fast and inexact sines, cosines, exponentials, logarithms and powers (`-use_fast_math`). For source only: in PTX
+    /// these functions are not calls any more.
+    pub functions: bool,
+}
+
+/// Cache operators of plain loads and stores in global memory, where the code has none of its own. `None` leaves them alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct CacheOperators {
+    /// Of loads.
+    pub loads: Option<LoadOperator>,
+    /// Of stores.
+    pub stores: Option<StoreOperator>,
+}
+
+/// How a load uses caches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum LoadOperator {
+    /// `.ca`: all levels.
+    All,
+    /// `.cg`: L2 and below.
+    Global,
+    /// `.cs`: likely used once.
+    Streaming,
+    /// `.L1::no_allocate`: no place in L1.
+    NoAllocate,
+    /// `.L1::evict_first`: first to leave L1.
+    EvictFirst,
+    /// `.L1::evict_last`: last to leave L1.
+    EvictLast,
+}
+
+/// How a store uses caches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum StoreOperator {
+    /// `.wb`: write back.
+    WriteBack,
+    /// `.cg`: L2 and below.
+    Global,
+    /// `.cs`: likely used once.
+    Streaming,
+    /// `.wt`: write through.
+    WriteThrough,
+}
+
 /// How to make a cubin.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Assembler {
@@ -229,10 +307,65 @@ pub struct Product {
     pub cubin: Option<Cubin>,
     /// Under which conditions it may stand for the original.
     pub guards: Vec<Guard>,
+    /// What became of each thing that the recipe asks for and that depends on the code.
+    pub changes: Vec<Change>,
     /// What the user should know: functions kept as text, libdevice linked, tools chosen.
     pub notes: Vec<String>,
     /// How long each stage took. Not part of what equal recipes have in common.
     pub timings: Vec<(Stage, Duration)>,
+}
+
+impl Product {
+    /// What the recipe asks for and the code has no use for. Without it the same code comes out.
+    pub fn without_effect(&self) -> impl Iterator<Item = Knob> + '_ {
+        let idle = |change: &&Change| change.places == Some(0);
+        self.changes.iter().filter(idle).map(|change| change.knob)
+    }
+}
+
+/// What a recipe asked for did to the code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Change {
+    /// What was asked for.
+    pub knob: Knob,
+    /// Instructions or directives that are different now; 0: the code has no use for it. `None`: it was done by a compiler,
+    /// which does not tell where.
+    pub places: Option<u32>,
+}
+
+/// What a recipe can ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Knob {
+    /// [`Specialisation::params`].
+    Params,
+    /// [`Specialisation::grid`].
+    Grid,
+    /// [`Specialisation::block`].
+    Block,
+    /// [`Specialisation::noalias`].
+    NoAlias,
+    /// [`Specialisation::align`].
+    Align,
+    /// [`Bounds::maxnreg`].
+    MaxRegisters,
+    /// [`Bounds::maxntid`].
+    MaxThreads,
+    /// [`Bounds::minnctapersm`].
+    MinBlocks,
+    /// [`Recipe::unroll`].
+    Unroll,
+    /// [`Approximate::division`].
+    Division,
+    /// [`Approximate::flush`].
+    Flush,
+    /// [`Approximate::functions`].
+    Functions,
+    /// [`Recipe::read_only_loads`].
+    ReadOnlyLoads,
+    /// [`CacheOperators::loads`].
+    LoadOperator,
+    /// [`CacheOperators::stores`].
+    StoreOperator,
 }
 
 /// A cubin and what is read from it.

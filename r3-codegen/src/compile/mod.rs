@@ -21,7 +21,7 @@ mod literals;
 mod middle;
 
 use crate::passes::{self, PassError};
-use crate::recipe::{Code, Cubin, Failure, Guard, Product, Recipe, Stage};
+use crate::recipe::{Change, Code, Cubin, Failure, Guard, Product, Recipe, Stage};
 use crate::{assemble, source};
 use clock::Clock;
 use failure::{Cause, refused};
@@ -45,6 +45,7 @@ pub fn compile_reporting(recipe: &Recipe, enter: &dyn Fn(Stage)) -> Result<Produ
         clock: Clock::new(enter),
         notes: Vec::new(),
         guards: Vec::new(),
+        changes: Vec::new(),
         llvm: None,
     };
     let made = job.made_of_source()?;
@@ -66,6 +67,7 @@ pub fn compile_reporting(recipe: &Recipe, enter: &dyn Fn(Stage)) -> Result<Produ
         ptx: written.ptx,
         cubin,
         guards: job.guards,
+        changes: job.changes,
         notes: job.notes,
         timings: job.clock.times(),
     })
@@ -103,6 +105,7 @@ struct Job<'a> {
     clock: Clock<'a>,
     notes: Vec<String>,
     guards: Vec<Guard>,
+    changes: Vec<Change>,
     llvm: Option<String>,
 }
 

@@ -117,6 +117,7 @@ fn misbehave(recipe: &Recipe, enter: &dyn Fn(Stage)) -> Result<Product, Failure>
         ptx: said,
         cubin: None,
         guards: Vec::new(),
+        changes: Vec::new(),
         notes: Vec::new(),
         timings: Vec::new(),
     })

@@ -120,6 +120,7 @@ mod tests {
                 kernels: Vec::new(),
             }),
             guards: Vec::new(),
+            changes: Vec::new(),
             notes: Vec::new(),
             timings: Vec::new(),
         }
