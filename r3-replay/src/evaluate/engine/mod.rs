@@ -6,6 +6,12 @@
 //! An [`Engine`](run::Engine) never ends its process; what makes the device unusable is told as [`Lost`], and whoever runs the
 //! engine starts it again.
 
+pub mod run;
+
+pub mod keys;
+
+pub mod shape;
+
 use std::time::Duration;
 
 use r3_archive::model::{KernelId, LaunchId};

@@ -1,0 +1,94 @@
+//! The launch that a candidate asks for, and whether a device can do it.
+
+use r3_archive::model::LaunchRecord;
+
+use crate::evaluate::candidate::{GridRule, LaunchChange, SharedRule};
+
+/// A launch as it will be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Blocks.
+    pub grid: [u32; 3],
+    /// Threads of a block.
+    pub block: [u32; 3],
+    /// Dynamic shared memory in bytes.
+    pub dynamic_shared: u32,
+    /// Part of the L1 cache that is to be shared memory, in percent.
+    pub carveout: Option<u32>,
+}
+
+/// What CUDA allows in each dimension of a grid and of a block.
+const MOST_BLOCKS: [u32; 3] = [i32::MAX as u32, 65_535, 65_535];
+const MOST_THREADS: [u32; 3] = [1024, 1024, 64];
+
+/// What follows from a recorded launch and a change. An error says what cannot be launched, and why.
+pub fn shape(launch: &LaunchRecord, change: &LaunchChange) -> Result<Shape, String> {
+    let block = change.block.unwrap_or(launch.block);
+    for ((threads, most), axis) in block.iter().zip(MOST_THREADS).zip(["x", "y", "z"]) {
+        if *threads == 0 || *threads > most {
+            return Err(format!(
+                "a block of {threads} threads in {axis}: from 1 to {most} are possible"
+            ));
+        }
+    }
+    let mut grid = [0; 3];
+    let dimensions = grid.iter_mut().zip(change.grid).zip(MOST_BLOCKS);
+    for (axis, ((blocks, rule), most)) in dimensions.enumerate() {
+        let at = |of: &[u32; 3]| u64::from(of.get(axis).copied().unwrap_or(1));
+        let recorded = at(&launch.grid);
+        let wanted = match rule {
+            GridRule::Same => recorded,
+            GridRule::Blocks(count) => u64::from(count),
+            GridRule::Cover => recorded
+                .saturating_mul(at(&launch.block))
+                .div_ceil(at(&block).max(1)),
+            GridRule::Scale(_, 0) => {
+                return Err("a grid cannot be divided by 0".to_owned());
+            }
+            GridRule::Scale(by, over) => recorded
+                .saturating_mul(u64::from(by))
+                .div_ceil(u64::from(over)),
+        };
+        *blocks = u32::try_from(wanted)
+            .ok()
+            .filter(|blocks| (1..=most).contains(blocks))
+            .ok_or_else(|| {
+                let axis = ["x", "y", "z"].get(axis).unwrap_or(&"?");
+                format!("a grid of {wanted} blocks in {axis}: from 1 to {most} are possible")
+            })?;
+    }
+    let dynamic_shared = match change.shared {
+        SharedRule::Same => launch.dynamic_shared,
+        SharedRule::Bytes(bytes) => bytes,
+        SharedRule::PerThread => {
+            let threads = |block: &[u32; 3]| block.iter().map(|n| u64::from(*n)).product::<u64>();
+            let bytes = u64::from(launch.dynamic_shared)
+                .saturating_mul(threads(&block))
+                .div_ceil(threads(&launch.block).max(1))
+                .next_multiple_of(16);
+            let bytes = if launch.dynamic_shared == 0 { 0 } else { bytes };
+            u32::try_from(bytes)
+                .map_err(|_| format!("{bytes} bytes of dynamic shared memory for a block"))?
+        }
+    };
+    if let Some(percent) = change.carveout.filter(|percent| *percent > 100) {
+        return Err(format!(
+            "a carve-out of {percent} %: from 0 to 100 are possible"
+        ));
+    }
+    Ok(Shape {
+        grid,
+        block,
+        dynamic_shared,
+        carveout: change.carveout,
+    })
+}
+
+impl Shape {
+    /// Threads of a block.
+    pub fn threads(&self) -> u32 {
+        self.block
+            .iter()
+            .fold(1u32, |product, n| product.saturating_mul(*n))
+    }
+}
