@@ -6,13 +6,15 @@ use crate::device::{AddressRange, Device, DeviceError, KernelHandle};
 
 /// `CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES`.
 const MAX_DYNAMIC_SHARED: i32 = 8;
+/// `CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT`.
+const CARVEOUT: i32 = 9;
 /// Dynamic shared memory that needs no leave.
 const ORDINARY_SHARED: u32 = 48 << 10;
 
 /// `CUfunction_attribute` numbers that can be set, and their names.
 const SETTINGS: [(i32, &str); 7] = [
     (MAX_DYNAMIC_SHARED, "maximum dynamic shared memory"),
-    (9, "preferred shared memory carveout"),
+    (CARVEOUT, "preferred shared memory carveout"),
     (11, "required cluster width"),
     (12, "required cluster height"),
     (13, "required cluster depth"),
@@ -155,18 +157,20 @@ pub fn apply_limits(device: &mut dyn Device, launch: &LaunchRecord) -> Vec<Strin
     notes
 }
 
-/// Sets the function attributes and the cache preference. Returns notes.
+/// Sets the function attributes and the cache preference, for a launch with so much dynamic shared memory. Returns
+/// notes.
 pub fn apply_settings(
     device: &mut dyn Device,
     kernel: KernelHandle,
     launch: &LaunchRecord,
+    dynamic_shared: u32,
 ) -> Result<Vec<String>, DeviceError> {
     let mut notes = Vec::new();
     let recorded = |wanted| launch.function_settings.iter().find(|(a, _)| *a == wanted);
     for (attribute, name) in SETTINGS {
         let mut value = recorded(attribute).map(|(_, value)| *value);
-        if attribute == MAX_DYNAMIC_SHARED && launch.dynamic_shared > ORDINARY_SHARED {
-            let needed = i32::try_from(launch.dynamic_shared).unwrap_or(i32::MAX);
+        if attribute == MAX_DYNAMIC_SHARED && dynamic_shared > ORDINARY_SHARED {
+            let needed = i32::try_from(dynamic_shared).unwrap_or(i32::MAX);
             value = Some(value.unwrap_or(0).max(needed));
         }
         let Some(value) = value else { continue };
@@ -189,6 +193,16 @@ pub fn apply_settings(
         notes.push(format!("cache preference {config} was not set: {error}"));
     }
     Ok(notes)
+}
+
+/// Sets what part of the L1 cache is to be shared memory, in percent, in place of what was recorded.
+pub fn apply_carveout(
+    device: &mut dyn Device,
+    kernel: KernelHandle,
+    percent: u32,
+) -> Result<(), DeviceError> {
+    let value = i32::try_from(percent).unwrap_or(i32::MAX);
+    device.set_kernel_attribute(kernel, CARVEOUT, value)
 }
 
 /// The attributes that the replayed launch gets, and notes about the others. `mapped` tells

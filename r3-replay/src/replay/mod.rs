@@ -1,5 +1,6 @@
 //! One launch after the other: restore its memory, set its state, launch it, compare.
 
+mod bound;
 mod comparison;
 mod copies;
 mod judge;
@@ -12,6 +13,7 @@ use std::rc::Rc;
 use r3_archive::Archive;
 use r3_archive::model::{KernelId, KernelRecord, LaunchAttribute, LaunchId, LaunchRecord};
 
+pub use self::bound::{Bound, InPlace, Shape};
 pub use self::comparison::{BufferResult, ChunkDifference};
 pub use self::copies::Golden;
 pub use self::judge::Judge;

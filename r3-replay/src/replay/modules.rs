@@ -9,6 +9,7 @@ use r3_archive::model::{
     AttachedForm, AttachmentRecord, ImageKind, KernelId, KernelRecord, ModuleId,
 };
 use r3_image::{Image, KernelInfo};
+use xxhash_rust::xxh3::xxh3_128;
 
 use crate::code::{self, Code, CodeError, CodeMode, Form, Part};
 use crate::compare::InferredTypes;
@@ -177,33 +178,69 @@ impl<'a> Modules<'a> {
         globals: &[(&str, AddressRange)],
     ) -> Result<(Loaded, Option<String>), Cause> {
         let id = kernel.module.ok_or(Cause::NoCode)?;
-        let record = self.archive.module(id).ok_or(Cause::NoModule(id))?;
-        let Code {
-            bytes,
-            part,
-            form,
-            note,
-        } = self.choose(device, id, kernel)?;
-        if let Some(loaded) = self.loaded.get(&(id, part)) {
-            return Ok((Loaded { form, ..*loaded }, note));
+        let code = self.choose(device, id, kernel)?;
+        if let Some(loaded) = self.loaded.get(&(id, code.part)) {
+            let form = code.form;
+            return Ok((Loaded { form, ..*loaded }, code.note));
         }
+        let part = code.part;
+        let (loaded, note) = self.load_code(device, id, code, globals)?;
+        self.loaded.insert((id, part), loaded);
+        Ok((loaded, note))
+    }
+
+    fn load_code(
+        &self,
+        device: &mut dyn Device,
+        id: ModuleId,
+        code: Code,
+        globals: &[(&str, AddressRange)],
+    ) -> Result<(Loaded, Option<String>), Cause> {
+        let record = self.archive.module(id).ok_or(Cause::NoModule(id))?;
         let (options, dropped) = jit_options(&record.jit_options);
         // Options are for compiling; machine code takes none of them.
-        let machine_code = matches!(part, Part::Substitute(_)) && matches!(form, Form::Sass(_));
+        let machine_code =
+            matches!(code.part, Part::Substitute(_)) && matches!(code.form, Form::Sass(_));
         let options = if record.kind == ImageKind::Cubin || machine_code {
             Vec::new()
         } else {
             options
         };
-        let handle = device.load(&bytes, &options, globals)?;
-        let loaded = Loaded { handle, form };
-        self.loaded.insert((id, part), loaded);
-        let note = match (note, dropped) {
+        let handle = device.load(&code.bytes, &options, globals)?;
+        let loaded = Loaded {
+            handle,
+            form: code.form,
+        };
+        let note = match (code.note, dropped) {
             (note, None) => note,
             (None, dropped) => dropped,
             (Some(note), Some(dropped)) => Some(format!("{note}; {dropped}")),
         };
         Ok((loaded, note))
+    }
+
+    /// Loads a kernel's code, or `code` in place of it, once more, whatever is loaded already. Whoever asked unloads it.
+    /// Also returned: a hash of the bytes.
+    pub fn load_fresh(
+        &mut self,
+        device: &mut dyn Device,
+        kernel: &KernelRecord,
+        code: Option<(&[u8], Form)>,
+        globals: &[(&str, AddressRange)],
+    ) -> Result<(Loaded, Option<String>, u128), Cause> {
+        let id = kernel.module.ok_or(Cause::NoCode)?;
+        let code = match code {
+            None => self.choose(device, id, kernel)?,
+            Some((bytes, form)) => Code {
+                bytes: bytes.to_vec(),
+                part: Part::Substitute(u64::MAX),
+                form,
+                note: None,
+            },
+        };
+        let hash = xxh3_128(&code.bytes);
+        let (loaded, note) = self.load_code(device, id, code, globals)?;
+        Ok((loaded, note, hash))
     }
 
     /// The code that stands for a kernel's: a substitute, else attached PTX, else what its image has for the device.

@@ -2,21 +2,54 @@
 
 use std::collections::BTreeMap;
 
-use r3_archive::model::{AllocationKind, LaunchRecord, ModuleId, RegionOwner};
+use r3_archive::model::{
+    AllocationKind, KernelRecord, LaunchAttribute, LaunchRecord, ModuleId, RegionOwner,
+};
 
+use super::bound::Shape;
 use super::comparison::placed;
+use super::modules::Loaded;
 use super::{Buffer, Replayer, Restored, Rewritten};
 use crate::compare::{BufferName, buffer_names};
-use crate::device::{AddressRange, BlockRange, ModuleHandle, Platform};
+use crate::device::{AddressRange, BlockRange, KernelHandle, ModuleHandle, Platform};
 use crate::error::Cause;
 use crate::names::readable;
 use crate::restore::contents::{self, Source};
 use crate::restore::plan::{AddressPlan, Granularities, Memory, Want};
 use crate::restore::reexec;
 use crate::restore::segments::{self, Region};
-use crate::restore::space::{AddressMode, Space, SpaceError};
+use crate::restore::space::{AddressMode, Arranged, Space, SpaceError};
 use crate::restore::translate::Translation;
 use crate::state;
+
+/// Code that is tied to a launch.
+pub(super) struct Tied<'l> {
+    pub handle: KernelHandle,
+    pub buffers: Vec<Buffer<'l>>,
+    pub translation: Translation,
+    pub params: Vec<u8>,
+    /// Words of the parameters that were rewritten.
+    pub rewritten: u64,
+    pub attributes: Vec<LaunchAttribute>,
+    pub notes: Vec<String>,
+}
+
+/// The variables of a module among a launch's regions, where they were recorded.
+pub(super) fn variables<'l>(
+    module: ModuleId,
+    regions: &[Region<'l>],
+) -> Vec<(&'l str, AddressRange)> {
+    regions
+        .iter()
+        .filter_map(|region| match &region.record.owner {
+            RegionOwner::Global {
+                module: owner,
+                name,
+            } if *owner == module => Some((name.as_str(), region.range)),
+            _ => None,
+        })
+        .collect()
+}
 
 impl<'a> Replayer<'a> {
     fn granularities(&self) -> Granularities {
@@ -93,43 +126,96 @@ impl<'a> Replayer<'a> {
             .kernel(launch.kernel)
             .ok_or(Cause::NoKernel(launch.kernel))?;
         let regions = segments::regions(launch)?;
-        let wants = self.wants(launch, &regions);
+        let blocks = self.blocks(launch)?;
+        let arranged = self.arrange_inner(launch, &regions)?;
+        let mut notes = arranged.notes;
+        let mut known = std::mem::take(&mut self.known);
+        known.retain(|k| !arranged.fresh.iter().any(|fresh| fresh.overlaps(k.range)));
+        let module = kernel.module.ok_or(Cause::NoCode)?;
+        let (loaded, note) = self
+            .modules
+            .load(self.device, kernel, &variables(module, &regions))?;
+        notes.extend(note);
+        notes.extend(state::apply_limits(self.device, launch));
+        let shape = Shape::recorded(launch);
+        let code = self.bind_inner(launch, kernel, regions, loaded, &kernel.name, &shape)?;
+        notes.extend(code.notes);
+        let source = Source {
+            archive,
+            translation: &code.translation,
+        };
+        if !code.translation.is_empty() {
+            // What is known is without rewritten words.
+            known.clear();
+        }
+        let rewritten = Rewritten {
+            params: code.rewritten,
+            memory: contents::restore(self.device, source, &placed(&code.buffers), &known)?,
+        };
+        if rewritten != Rewritten::default() {
+            notes.push(format!(
+                "pointers rewritten to where things lie now: {} in parameters, {} in memory",
+                rewritten.params, rewritten.memory
+            ));
+        }
+        Ok(Restored {
+            launch,
+            kernel,
+            form: loaded.form,
+            buffers: code.buffers,
+            rewritten,
+            notes,
+            blocks,
+            handle: code.handle,
+            params: code.params,
+            attributes: code.attributes,
+            translation: code.translation,
+        })
+    }
+
+    /// Puts memory where a launch needs it, and takes other memory away.
+    pub(super) fn arrange_inner(
+        &mut self,
+        launch: &LaunchRecord,
+        regions: &[Region<'_>],
+    ) -> Result<Arranged, Cause> {
+        let wants = self.wants(launch, regions);
         self.fits(&wants)
-            .map_err(|error| self.explain(launch, &regions, error))?;
+            .map_err(|error| self.explain(launch, regions, error))?;
         if self.space.is_none() {
             let space = Space::reserve(self.device, self.options.addresses, &wants);
-            self.space = Some(space.map_err(|error| self.explain(launch, &regions, error))?);
+            self.space = Some(space.map_err(|error| self.explain(launch, regions, error))?);
         }
-        let blocks = self.blocks(launch)?;
-        let mut notes = self.kind_notes(&regions);
+        let mut notes = self.kind_notes(regions);
         let Some(space) = &mut self.space else {
             return Err(Cause::NoCode);
         };
-        let mut known = std::mem::take(&mut self.known);
         match space.arrange(self.device, &wants) {
             Ok(arranged) => {
-                known.retain(|k| !arranged.fresh.iter().any(|fresh| fresh.overlaps(k.range)));
                 notes.extend(arranged.notes);
+                Ok(Arranged { notes, ..arranged })
             }
-            Err(error) => return Err(self.explain(launch, &regions, error)),
+            Err(error) => Err(self.explain(launch, regions, error)),
         }
+    }
+
+    /// Ties loaded code to a launch whose memory is in place: where its variables are, what of its pointers moved, what
+    /// it is launched with.
+    pub(super) fn bind_inner<'l>(
+        &mut self,
+        launch: &LaunchRecord,
+        kernel: &KernelRecord,
+        regions: Vec<Region<'l>>,
+        loaded: Loaded,
+        entry: &str,
+        shape: &Shape,
+    ) -> Result<Tied<'l>, Cause> {
         let module = kernel.module.ok_or(Cause::NoCode)?;
-        let globals: Vec<(&str, AddressRange)> = regions
-            .iter()
-            .filter_map(|region| match &region.record.owner {
-                RegionOwner::Global {
-                    module: owner,
-                    name,
-                } if *owner == module => Some((name.as_str(), region.range)),
-                _ => None,
-            })
-            .collect();
-        let (loaded, note) = self.modules.load(self.device, kernel, &globals)?;
-        notes.extend(note);
         let handle = self
             .device
-            .kernel(loaded.handle, &kernel.name)?
+            .kernel(loaded.handle, entry)?
             .ok_or(Cause::KernelNotFound { module })?;
+        let mut notes = Vec::new();
         let names = buffer_names(kernel, launch);
         let mut buffers = Vec::with_capacity(regions.len());
         for region in regions {
@@ -143,50 +229,35 @@ impl<'a> Replayer<'a> {
         }
         let translation = self.translation(&buffers, &mut notes);
         let mut params = launch.params.clone();
-        let mut rewritten = Rewritten {
-            params: translation.rewrite(0, &mut params),
-            memory: 0,
-        };
-        notes.extend(state::apply_limits(self.device, launch));
-        notes.extend(state::apply_settings(self.device, handle, launch)?);
+        let rewritten = translation.rewrite(0, &mut params);
+        notes.extend(state::apply_settings(
+            self.device,
+            handle,
+            launch,
+            shape.dynamic_shared,
+        )?);
+        if let Some(carveout) = shape.carveout {
+            state::apply_carveout(self.device, handle, carveout)?;
+        }
         let (attributes, more) = state::attributes(launch, |window| {
             buffers
                 .iter()
                 .any(|b| b.target == Some(b.region.range.start()) && b.region.range.covers(window))
         });
         notes.extend(more);
-        let source = Source {
-            archive,
-            translation: &translation,
-        };
-        if !translation.is_empty() {
-            // What is known is without rewritten words.
-            known.clear();
-        }
-        rewritten.memory = contents::restore(self.device, source, &placed(&buffers), &known)?;
-        if rewritten != Rewritten::default() {
-            notes.push(format!(
-                "pointers rewritten to where things lie now: {} in parameters, {} in memory",
-                rewritten.params, rewritten.memory
-            ));
-        }
-        Ok(Restored {
-            launch,
-            kernel,
-            form: loaded.form,
-            buffers,
-            rewritten,
-            notes,
-            blocks,
+        Ok(Tied {
             handle,
-            params,
-            attributes,
+            buffers,
             translation,
+            params,
+            rewritten,
+            attributes,
+            notes,
         })
     }
 
     /// The blocks that are to run; `None` for all.
-    fn blocks(&self, launch: &LaunchRecord) -> Result<Option<BlockRange>, Cause> {
+    pub(super) fn blocks(&self, launch: &LaunchRecord) -> Result<Option<BlockRange>, Cause> {
         let Some(wanted) = self.options.blocks else {
             return Ok(None);
         };

@@ -202,6 +202,11 @@ impl Space {
         Some(recorded.start())
     }
 
+    /// Memory that is in place, where it is now.
+    pub fn mapped(&self) -> impl Iterator<Item = AddressRange> {
+        self.device.iter().chain(&self.host).copied()
+    }
+
     /// The translation of all given ranges; empty when addresses are exact.
     pub fn translation(&self, ranges: impl IntoIterator<Item = AddressRange>) -> Translation {
         if self.mode == AddressMode::Exact {
