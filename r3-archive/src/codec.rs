@@ -56,6 +56,7 @@ record!(AllocationRecord, ALLOCATION, 1);
 record!(KernelStatsRecord, KERNEL_STATS, 1);
 record!(ProcessStatsRecord, PROCESS_STATS, 1);
 record!(AttachmentRecord, ATTACHMENT, 1);
+record!(TunedKernelRecord, TUNED_KERNEL, 1);
 
 impl sealed::Sealed for LaunchRecord {}
 impl Record for LaunchRecord {
@@ -80,6 +81,7 @@ pub(crate) fn supported_version(kind: Kind) -> Option<u16> {
         Kind::KERNEL_STATS => KernelStatsRecord::VERSION,
         Kind::PROCESS_STATS => ProcessStatsRecord::VERSION,
         Kind::ATTACHMENT => AttachmentRecord::VERSION,
+        Kind::TUNED_KERNEL => TunedKernelRecord::VERSION,
         _ => return None,
     })
 }
@@ -315,6 +317,7 @@ pub fn fuzz_record(kind: Kind, bytes: &[u8]) {
         Kind::KERNEL_STATS => check::<KernelStatsRecord>(bytes),
         Kind::PROCESS_STATS => check::<ProcessStatsRecord>(bytes),
         Kind::ATTACHMENT => check::<AttachmentRecord>(bytes),
+        Kind::TUNED_KERNEL => check::<TunedKernelRecord>(bytes),
         _ => {}
     }
 }

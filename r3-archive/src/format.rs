@@ -74,6 +74,8 @@ impl Kind {
     pub const PROCESS_STATS: Self = Self(24);
     /// A record of code that was attached after the capture.
     pub const ATTACHMENT: Self = Self(25);
+    /// [`TunedKernelRecord`](crate::model::TunedKernelRecord).
+    pub const TUNED_KERNEL: Self = Self(26);
 
     /// The kind's name, for people.
     pub fn name(self) -> &'static str {
@@ -90,6 +92,7 @@ impl Kind {
             Self::KERNEL_STATS => "kernel statistics",
             Self::PROCESS_STATS => "process statistics",
             Self::ATTACHMENT => "attachment",
+            Self::TUNED_KERNEL => "tuned kernel",
             _ => "unknown",
         }
     }

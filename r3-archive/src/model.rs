@@ -8,6 +8,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::chunk::{Blob, ChunkList, ChunkRef};
 
+mod tuned;
+
+pub use tuned::*;
+
 macro_rules! id {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
@@ -47,6 +51,10 @@ id!(
 id!(
     /// Code that was attached after the capture. Ascending in the order in which it was attached.
     AttachmentId
+);
+id!(
+    /// A tuned kernel. Ascending in the order in which they were written.
+    TunedId
 );
 
 /// The captured process. Written first, once.

@@ -18,6 +18,11 @@ fuzz_target!(|data: &[u8]| {
             let _ = archive.read_blob(text);
         }
     }
+    for tuned in archive.tuned() {
+        for code in &tuned.code {
+            let _ = archive.read_blob(&code.code);
+        }
+    }
     for launch in archive.launches() {
         for (index, region) in launch.before.regions.iter().enumerate() {
             let end = region.len.min(1 << 20);

@@ -74,5 +74,8 @@ fn everything(archive: &Archive, output: &mut Output) -> Result<(), OpError> {
     for attachment in archive.attachments() {
         output.attachment(archive, attachment)?;
     }
+    for tuned in archive.tuned() {
+        output.tuned(archive, tuned)?;
+    }
     output.append(archive.process_stats())
 }

@@ -7,7 +7,7 @@ use crate::{
     Archive, ArchiveWriter, Record, WriterOptions,
     chunk::{Blob, ChunkId, ChunkRef},
     format::Codec,
-    model::{AttachmentRecord, LaunchRecord, ModuleRecord, SourceRecord},
+    model::{AttachmentRecord, LaunchRecord, ModuleRecord, SourceRecord, TunedKernelRecord},
 };
 
 /// An archive that is being put together from others.
@@ -92,6 +92,15 @@ impl Output {
     pub fn attachment(&mut self, from: &Archive, record: &AttachmentRecord) -> Result<(), OpError> {
         record
             .forms
+            .iter()
+            .try_for_each(|form| self.blob(from, &form.code))?;
+        self.append(record)
+    }
+
+    /// Copies a tuned kernel, as above.
+    pub fn tuned(&mut self, from: &Archive, record: &TunedKernelRecord) -> Result<(), OpError> {
+        record
+            .code
             .iter()
             .try_for_each(|form| self.blob(from, &form.code))?;
         self.append(record)

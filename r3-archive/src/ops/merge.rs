@@ -61,6 +61,7 @@ struct Next {
     allocation: u64,
     launch: u64,
     attachment: u64,
+    tuned: u64,
     devices: Vec<DeviceRecord>,
 }
 
@@ -152,6 +153,16 @@ impl Merging<'_> {
         for attachment in archive.attachments() {
             let attachment = self.attachment(attachment.clone());
             self.output.attachment(archive, &attachment)?;
+        }
+        for tuned in archive.tuned() {
+            self.next.tuned += 1;
+            self.output.tuned(
+                archive,
+                &TunedKernelRecord {
+                    id: TunedId(self.next.tuned),
+                    ..tuned.clone()
+                },
+            )?;
         }
         Ok(())
     }

@@ -30,6 +30,7 @@ pub(super) fn check(archive: &Archive, damaged: HashSet<ChunkId>, report: &mut R
     }
     checker.stats();
     checker.attachments();
+    checker.tuned();
     let tables = archive.table_chunks();
     checker.used.extend(tables);
     let used = checker.used;
@@ -64,10 +65,13 @@ impl Checker<'_> {
             "attachment",
             &mut archive.attachments().iter().map(|r| r.id.0),
         );
+        twice("tuned kernel", &mut archive.tuned().iter().map(|r| r.id.0));
     }
 
     fn process(&mut self) {
-        if self.archive.processes().is_empty() {
+        // A file of results has no process.
+        let results = !self.archive.tuned().is_empty() && self.archive.launch_heads().is_empty();
+        if self.archive.processes().is_empty() && !results {
             // A process that is killed early has not written it yet.
             let early = !self.report.finished;
             let severity = if early {
@@ -138,6 +142,28 @@ impl Checker<'_> {
             {
                 self.report
                     .error(&what, format!("its source {source} is missing"));
+            }
+        }
+    }
+
+    fn tuned(&mut self) {
+        let archive = self.archive;
+        for tuned in archive.tuned() {
+            let what = format!("tuned kernel {}", tuned.id);
+            for code in &tuned.code {
+                self.blob(&what, &code.code);
+            }
+            for guard in &tuned.guards {
+                let index = match guard {
+                    TunedGuard::Param { index, .. }
+                    | TunedGuard::NoAlias { index }
+                    | TunedGuard::Align { index, .. } => *index as usize,
+                    TunedGuard::Grid(_) | TunedGuard::Block(_) => continue,
+                };
+                if index >= tuned.params.len() {
+                    let message = format!("it has no parameter {index}, which a guard asks about");
+                    self.report.error(&what, message);
+                }
             }
         }
     }

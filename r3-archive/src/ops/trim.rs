@@ -84,6 +84,14 @@ pub fn trim(
         for attachment in &needs.attachments {
             output.attachment(archive, attachment)?;
         }
+        for tuned in archive.tuned() {
+            let kept = |kernel: &crate::model::KernelRecord| {
+                needs.kernels.contains(&kernel.id) && kernel.name == tuned.kernel
+            };
+            if archive.kernels().iter().any(kept) {
+                output.tuned(archive, tuned)?;
+            }
+        }
         output.append(archive.process_stats())
     })
 }

@@ -71,6 +71,7 @@ pub struct Archive {
     kernel_stats: Vec<KernelStatsRecord>,
     process_stats: ProcessStatsRecord,
     attachments: Vec<AttachmentRecord>,
+    tuned: Vec<TunedKernelRecord>,
     ids: Ids,
     /// Ascending by launch id.
     slots: Vec<Slot>,
@@ -195,6 +196,11 @@ impl Archive {
     pub fn attached_to(&self, kernel: KernelId) -> impl Iterator<Item = &AttachmentRecord> {
         let all = self.attachments.iter().rev();
         all.filter(move |attachment| attachment.kernel(kernel).is_some())
+    }
+
+    /// Kernels that were tuned, oldest first: what a file of results holds.
+    pub fn tuned(&self) -> &[TunedKernelRecord] {
+        &self.tuned
     }
 
     /// The module with this id.

@@ -61,6 +61,7 @@ pub(crate) fn open(source: Source, limits: Limits) -> Result<Archive, ReadError>
         kernel_stats: Vec::new(),
         process_stats: ProcessStatsRecord::default(),
         attachments: Vec::new(),
+        tuned: Vec::new(),
         ids: Ids::default(),
         slots: Vec::new(),
         heads: Vec::new(),
@@ -194,6 +195,7 @@ impl Archive {
         self.kernel_stats.retain(|stats| seen.insert(stats.kernel));
         self.kernel_stats.reverse();
         self.attachments.sort_by_key(|attachment| attachment.id);
+        self.tuned.sort_by_key(|tuned| tuned.id);
         // Threads may have written in another order.
         self.slots.sort_by_key(|slot| slot.launch.head.id);
         Ok(())
@@ -238,6 +240,7 @@ impl Archive {
             Kind::KERNEL_STATS => self.kernel_stats.push(self.decode(entry)?),
             Kind::PROCESS_STATS => self.process_stats = self.decode(entry)?,
             Kind::ATTACHMENT => self.attachments.push(self.decode(entry)?),
+            Kind::TUNED_KERNEL => self.tuned.push(self.decode(entry)?),
             Kind::LAUNCH => {
                 let body = self.body(entry)?;
                 let launch: StoredLaunch = codec::decode(&body).map_err(|reason| {

@@ -13,4 +13,5 @@ mod layout;
 mod ops;
 mod random;
 mod round_trip;
+mod tuned;
 mod versions;
