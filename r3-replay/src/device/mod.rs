@@ -7,10 +7,21 @@
 
 pub mod cpu;
 pub mod cuda;
+mod host;
+mod operations;
+pub mod pool;
+mod stream;
 mod types;
 
 use std::error::Error;
 
+use crate::evaluate::describe::DeviceDescription;
+
+pub use host::{change_masks, checksums, copy_in, copy_out, count_bits, judge, mark_equal, place};
+pub use operations::{
+    HostBuffer, HostCopy, JudgeJob, Judged, MarkJob, MaskChange, MaskJob, Place, Poison, Source,
+};
+pub use stream::Stream;
 pub use types::{
     AddressRange, BlockRange, CompareRange, DeviceInfo, Effort, GlobalAddress, Inexact, JitOption,
     KernelHandle, LaunchConfig, ModuleHandle, Piece, Platform, Work,
@@ -260,6 +271,91 @@ pub trait Device {
 
     /// Waits until everything is done; reports what went wrong in a launch.
     fn synchronize(&mut self) -> Result<(), DeviceError>;
+
+    /// Writes many pieces, which do not overlap each other, nor what others are made from. On a GPU it is one launch, and may
+    /// still be running on return.
+    fn place(&mut self, pieces: &[Place]) -> Result<(), DeviceError> {
+        host::place(self, pieces)
+    }
+
+    /// Compares many stretches of bytes, element by element, and says for each what is different.
+    fn judge(&mut self, jobs: &[JudgeJob]) -> Result<Vec<Judged>, DeviceError> {
+        host::judge(self, jobs)
+    }
+
+    /// Marks bytes that are equal, job by job in order. On a GPU it may still be running on return.
+    fn mark_equal(&mut self, jobs: &[MarkJob]) -> Result<(), DeviceError> {
+        host::mark_equal(self, jobs)
+    }
+
+    /// Changes masks by others, job by job in order. On a GPU it may still be running on return.
+    fn change_masks(&mut self, jobs: &[MaskJob]) -> Result<(), DeviceError> {
+        host::change_masks(self, jobs)
+    }
+
+    /// How many bits are set in each mask.
+    fn count_bits(&mut self, masks: &[AddressRange]) -> Result<Vec<u64>, DeviceError> {
+        host::count_bits(self, masks)
+    }
+
+    /// A checksum of each range. Whoever does not know `key` cannot change bytes so that it stays the same; one
+    /// changed byte always changes it.
+    fn checksums(&mut self, key: u64, ranges: &[AddressRange]) -> Result<Vec<u64>, DeviceError> {
+        host::checksums(self, key, ranges)
+    }
+
+    /// Host memory for what does not fit on the device.
+    fn host_buffer(&mut self, len: u64) -> Result<HostBuffer, DeviceError> {
+        HostBuffer::ordinary(len)
+    }
+
+    /// Copies from the device into a host buffer. On a GPU it may still be running on return.
+    fn copy_out(&mut self, copies: &[HostCopy], to: &mut HostBuffer) -> Result<(), DeviceError> {
+        host::copy_out(self, copies, to)
+    }
+
+    /// Copies from a host buffer to the device. On a GPU it may still be running on return.
+    fn copy_in(&mut self, from: &HostBuffer, copies: &[HostCopy]) -> Result<(), DeviceError> {
+        host::copy_in(self, from, copies)
+    }
+
+    /// Takes everything else out of the caches, where there are some. On a GPU it may still be running on return.
+    fn flush_cache(&mut self) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
+    /// Gives back what code reserved of the level-2 cache, and allows no more of that, where there is such a thing.
+    fn reset_persisting(&mut self) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
+    /// How many blocks of a kernel fit on a multiprocessor at a time; `None` on a device that cannot say.
+    fn occupancy(
+        &mut self,
+        kernel: KernelHandle,
+        threads: u32,
+        dynamic_shared: u32,
+    ) -> Result<Option<u32>, DeviceError> {
+        let _ = (kernel, threads, dynamic_shared);
+        Ok(None)
+    }
+
+    /// What the device is like. What is not known is 0.
+    fn properties(&mut self) -> Result<DeviceDescription, DeviceError> {
+        Ok(describe(self.info()))
+    }
+}
+
+/// What [`DeviceInfo`] says of a device.
+fn describe(info: &DeviceInfo) -> DeviceDescription {
+    DeviceDescription {
+        name: info.name.clone(),
+        counts: info.platform == Platform::Cpu,
+        uuid: info.uuid.clone(),
+        driver: info.driver_version,
+        sm: info.architecture(),
+        ..DeviceDescription::default()
+    }
 }
 
 /// [`Device::compare`] for a device that cannot do better: reads everything.

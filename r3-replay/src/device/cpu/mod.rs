@@ -27,6 +27,7 @@ use super::{
     AddressRange, CompareRange, Device, DeviceError, DeviceInfo, Effort, Fill, GlobalAddress,
     Inexact, JitOption, KernelHandle, LaunchConfig, ModuleHandle, Piece, Platform, Work,
 };
+use crate::evaluate::describe::DeviceDescription;
 
 /// Architecture that the device has unless it is told another one: compute capability 9.0.
 pub const DEFAULT_CAPABILITY: (i32, i32) = (9, 0);
@@ -500,6 +501,10 @@ impl Device for CpuDevice {
 
     fn synchronize(&mut self) -> Result<(), DeviceError> {
         Ok(())
+    }
+
+    fn properties(&mut self) -> Result<DeviceDescription, DeviceError> {
+        Ok(settings::properties(&self.info))
     }
 }
 

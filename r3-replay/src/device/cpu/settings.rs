@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use r3_archive::model::LaunchAttribute;
 use r3_emu::KernelInfo;
 
-use crate::device::{DeviceError, LaunchConfig};
+use crate::device::{DeviceError, DeviceInfo, LaunchConfig, describe};
+use crate::evaluate::describe::DeviceDescription;
 
 /// Most shared memory of a block, dynamic and static: what GPUs of compute capability 9.0 allow.
 const MOST_SHARED: u32 = 227 << 10;
@@ -133,6 +134,19 @@ fn dimensions(attribute: &LaunchAttribute) -> Option<[u32; 3]> {
         (value > 0).then_some(value)
     };
     Some([word(0)?, word(1)?, word(2)?])
+}
+
+/// What a search may assume: the limits of GPUs of compute capability 9.0 (CUDA C++ Programming Guide, "Compute
+/// Capabilities"), with as many multiprocessors as an H100 or H200 has. There is no cache, and no bandwidth.
+pub fn properties(info: &DeviceInfo) -> DeviceDescription {
+    DeviceDescription {
+        multiprocessors: 132,
+        max_threads_per_block: 1024,
+        max_threads_per_multiprocessor: 2048,
+        registers_per_multiprocessor: 64 << 10,
+        max_shared_per_block: MOST_SHARED,
+        ..describe(info)
+    }
 }
 
 /// `CUlimit` numbers that exist, and what they are at first.

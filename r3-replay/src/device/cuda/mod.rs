@@ -2,6 +2,7 @@
 
 mod compare;
 mod driver;
+mod locked;
 mod staging;
 mod table;
 
@@ -12,15 +13,26 @@ use rayon::prelude::*;
 
 use self::compare::Comparer;
 use self::driver::{Driver, Object};
+pub(super) use self::locked::LockedMemory;
 use self::staging::{SLOT_LEN, Staging};
-use self::table::{DEVICE_CC_MAJOR, DEVICE_CC_MINOR};
+use self::table::{
+    DEVICE_BLOCK_SHARED, DEVICE_BLOCK_THREADS, DEVICE_BUS_WIDTH, DEVICE_CC_MAJOR, DEVICE_CC_MINOR,
+    DEVICE_L2, DEVICE_MEMORY_CLOCK, DEVICE_MULTIPROCESSOR_THREADS, DEVICE_MULTIPROCESSORS,
+    DEVICE_REGISTERS, LIMIT_PERSISTING_L2,
+};
+use super::operations::HostBytes;
 use super::{
     AddressRange, CompareRange, Device, DeviceError, DeviceInfo, Effort, Fill, GlobalAddress,
-    JitOption, KernelHandle, LaunchConfig, ModuleHandle, Piece, Platform, compare_by_reading,
+    HostBuffer, HostCopy, JitOption, KernelHandle, LaunchConfig, ModuleHandle, Piece, Platform,
+    compare_by_reading, describe, host,
 };
+use crate::evaluate::describe::DeviceDescription;
 
 /// The driver puts reservations at the asked address only when it is aligned to this.
 const RESERVATION_GRANULARITY: u64 = 32 << 20;
+
+/// Bytes that are written at least to empty the caches: more than twice what any GPU had for long.
+const LEAST_FLUSHED: u64 = 128 << 20;
 
 /// A GPU.
 ///
@@ -35,6 +47,8 @@ pub struct CudaDevice {
     staging: Option<Staging>,
     comparer: Option<Comparer>,
     timer: Option<(Object, Object)>,
+    /// What is written to take everything else out of the level-2 cache.
+    flushed: Option<AddressRange>,
     modules: HashMap<u64, Object>,
     kernels: HashMap<u64, Object>,
     next_handle: u64,
@@ -85,6 +99,7 @@ impl CudaDevice {
             staging: None,
             comparer: None,
             timer: None,
+            flushed: None,
             modules: HashMap::new(),
             kernels: HashMap::new(),
             next_handle: 1,
@@ -97,6 +112,15 @@ impl CudaDevice {
             self.context = Some(self.driver.make_context(self.device)?);
         }
         Ok(&self.driver)
+    }
+
+    /// An attribute of the device; 0 when the driver does not know it.
+    fn attribute(&self, attribute: i32) -> u64 {
+        let value = self.driver.device_attribute(self.device, attribute);
+        value
+            .ok()
+            .and_then(|value| u64::try_from(value).ok())
+            .unwrap_or(0)
     }
 
     fn handle(&mut self) -> u64 {
@@ -422,6 +446,86 @@ impl Device for CudaDevice {
 
     fn synchronize(&mut self) -> Result<(), DeviceError> {
         self.ready()?.synchronize()
+    }
+
+    fn host_buffer(&mut self, len: u64) -> Result<HostBuffer, DeviceError> {
+        self.ready()?;
+        let memory = LockedMemory::new(Arc::clone(&self.driver), len)?;
+        Ok(HostBuffer(HostBytes::Locked(memory)))
+    }
+
+    fn copy_out(&mut self, copies: &[HostCopy], to: &mut HostBuffer) -> Result<(), DeviceError> {
+        let len = to.len();
+        let HostBytes::Locked(memory) = &mut to.0 else {
+            return host::copy_out(self, copies, to);
+        };
+        for copy in copies {
+            memory.fetch(copy.device, host::bytes_of(copy, len)?)?;
+        }
+        Ok(())
+    }
+
+    fn copy_in(&mut self, from: &HostBuffer, copies: &[HostCopy]) -> Result<(), DeviceError> {
+        let HostBytes::Locked(memory) = &from.0 else {
+            return host::copy_in(self, from, copies);
+        };
+        for copy in copies {
+            memory.send(host::bytes_of(copy, from.len())?, copy.device)?;
+        }
+        Ok(())
+    }
+
+    fn flush_cache(&mut self) -> Result<(), DeviceError> {
+        let range = match self.flushed {
+            Some(range) => range,
+            None => {
+                let known = self.attribute(DEVICE_L2);
+                let len = (2 * known).max(LEAST_FLUSHED);
+                let start = self.allocate(len)?;
+                let range = AddressRange::new(start, len).ok_or_else(|| unknown("buffer"))?;
+                self.flushed = Some(range);
+                range
+            }
+        };
+        self.zero(range)
+    }
+
+    fn reset_persisting(&mut self) -> Result<(), DeviceError> {
+        let driver = self.ready()?;
+        // GPUs before 8.0 reserve nothing, and refuse.
+        let _ = driver.set_limit(LIMIT_PERSISTING_L2, 0);
+        let _ = driver.reset_persisting();
+        Ok(())
+    }
+
+    fn occupancy(
+        &mut self,
+        kernel: KernelHandle,
+        threads: u32,
+        dynamic_shared: u32,
+    ) -> Result<Option<u32>, DeviceError> {
+        let function = self.function(kernel)?;
+        match self.ready()?.occupancy(function, threads, dynamic_shared) {
+            Ok(blocks) => Ok(Some(blocks)),
+            Err(DeviceError::MissingSymbol { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn properties(&mut self) -> Result<DeviceDescription, DeviceError> {
+        let small = |attribute| u32::try_from(self.attribute(attribute)).unwrap_or(0);
+        // Two transfers in each cycle of the clock: all memories of GPUs since 2008 are of that kind.
+        let transfers = 2.0 * 1e3 * self.attribute(DEVICE_MEMORY_CLOCK) as f64;
+        Ok(DeviceDescription {
+            multiprocessors: small(DEVICE_MULTIPROCESSORS),
+            max_threads_per_block: small(DEVICE_BLOCK_THREADS),
+            max_threads_per_multiprocessor: small(DEVICE_MULTIPROCESSOR_THREADS),
+            registers_per_multiprocessor: small(DEVICE_REGISTERS),
+            max_shared_per_block: small(DEVICE_BLOCK_SHARED),
+            l2_bytes: self.attribute(DEVICE_L2),
+            memory_bandwidth: transfers * self.attribute(DEVICE_BUS_WIDTH) as f64 / 8.0,
+            ..describe(&self.info)
+        })
     }
 }
 

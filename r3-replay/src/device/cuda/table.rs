@@ -110,6 +110,31 @@ pub const DEVICE_CC_MAJOR: c_int =
 /// `CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR`.
 pub const DEVICE_CC_MINOR: c_int =
     sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR as c_int;
+/// `CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT`.
+pub const DEVICE_MULTIPROCESSORS: c_int =
+    sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT as c_int;
+/// `CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK`.
+pub const DEVICE_BLOCK_THREADS: c_int =
+    sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK as c_int;
+/// `CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR`.
+pub const DEVICE_MULTIPROCESSOR_THREADS: c_int =
+    sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR as c_int;
+/// `CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR`.
+pub const DEVICE_REGISTERS: c_int =
+    sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR as c_int;
+/// `CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN`.
+pub const DEVICE_BLOCK_SHARED: c_int =
+    sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN as c_int;
+/// `CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE`.
+pub const DEVICE_L2: c_int = sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE as c_int;
+/// `CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE`, in kHz.
+pub const DEVICE_MEMORY_CLOCK: c_int =
+    sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE as c_int;
+/// `CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH`, in bits.
+pub const DEVICE_BUS_WIDTH: c_int =
+    sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH as c_int;
+/// `CU_LIMIT_PERSISTING_L2_CACHE_SIZE`.
+pub const LIMIT_PERSISTING_L2: c_uint = sys::CUlimit::CU_LIMIT_PERSISTING_L2_CACHE_SIZE as c_uint;
 /// `CU_JIT_ERROR_LOG_BUFFER`.
 pub const JIT_ERROR_LOG_BUFFER: c_uint = sys::CUjit_option::CU_JIT_ERROR_LOG_BUFFER as c_uint;
 /// `CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES`.
@@ -167,6 +192,7 @@ entry_points! {
     cuCtxSynchronize();
     cuCtxGetLimit(*mut usize, c_uint);
     cuCtxSetLimit(c_uint, usize);
+    cuCtxResetPersistingL2Cache();
     cuEventCreate(*mut Handle, c_uint);
     cuEventRecord(Handle, Handle);
     cuEventSynchronize(Handle);
@@ -187,6 +213,7 @@ entry_points! {
     cuMemHostRegister_v2(*mut c_void, usize, c_uint);
     cuMemHostUnregister(*mut c_void);
     cuMemHostGetDevicePointer_v2(*mut DevicePtr, *mut c_void, c_uint);
+    cuMemcpyDtoHAsync_v2(*mut c_void, DevicePtr, usize, Handle);
     cuMemcpyHtoDAsync_v2(DevicePtr, *const c_void, usize, Handle);
     cuMemcpyDtoDAsync_v2(DevicePtr, DevicePtr, usize, Handle);
     cuMemcpyHtoD_v2(DevicePtr, *const c_void, usize);
@@ -202,6 +229,7 @@ entry_points! {
     cuFuncGetAttribute(*mut c_int, c_int, Handle);
     cuFuncSetAttribute(Handle, c_int, c_int);
     cuFuncSetCacheConfig(Handle, c_uint);
+    cuOccupancyMaxActiveBlocksPerMultiprocessor(*mut c_int, Handle, c_int, usize);
     cuLaunchKernel(
         Handle, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, Handle,
         *mut *mut c_void, *mut *mut c_void

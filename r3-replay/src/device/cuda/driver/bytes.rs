@@ -21,6 +21,16 @@ impl HostMemory {
         self.locked
     }
 
+    /// Its first byte.
+    pub fn start(&self) -> *mut u8 {
+        self.start
+    }
+
+    /// Length in bytes.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
     /// The bytes.
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: `len` initialised bytes, borrowed as `self` is.
@@ -143,6 +153,30 @@ impl Driver {
             cuMemcpyHtoDAsync_v2(address, bytes.as_ptr().cast(), bytes.len(), ptr::null_mut()),
             "writing {} bytes at {address:#x} (cuMemcpyHtoDAsync)",
             bytes.len()
+        )
+    }
+
+    /// Starts a read of device memory into page-locked memory; waits for it where the driver cannot do better.
+    ///
+    /// # Safety
+    /// `to` points to `len` bytes of page-locked memory that stay, and that nobody looks at before the copy is done.
+    pub unsafe fn start_read(
+        &self,
+        address: u64,
+        to: *mut u8,
+        len: usize,
+    ) -> Result<(), DeviceError> {
+        if self.entry.cuMemcpyDtoHAsync_v2.is_some() {
+            return call!(
+                self,
+                cuMemcpyDtoHAsync_v2(to.cast(), address, len, ptr::null_mut()),
+                "reading {len} bytes at {address:#x} (cuMemcpyDtoHAsync)"
+            );
+        }
+        call!(
+            self,
+            cuMemcpyDtoH_v2(to.cast(), address, len),
+            "reading {len} bytes at {address:#x} (cuMemcpyDtoH)"
         )
     }
 

@@ -144,6 +144,27 @@ impl Driver {
         )
     }
 
+    /// How many blocks of a kernel fit on a multiprocessor at a time.
+    pub fn occupancy(
+        &self,
+        function: Object,
+        threads: u32,
+        dynamic_shared: u32,
+    ) -> Result<u32, DeviceError> {
+        let mut blocks = 0;
+        call!(
+            self,
+            cuOccupancyMaxActiveBlocksPerMultiprocessor(
+                &mut blocks,
+                function.0,
+                i32::try_from(threads).unwrap_or(i32::MAX),
+                dynamic_shared as usize
+            ),
+            "cuOccupancyMaxActiveBlocksPerMultiprocessor of {threads} threads, {dynamic_shared} bytes of shared memory"
+        )?;
+        Ok(u32::try_from(blocks).unwrap_or(0))
+    }
+
     /// Launches a kernel. The parameter buffer is copied by the driver before this returns, and
     /// checked against the size that the kernel expects.
     pub fn launch(&self, function: Object, config: &LaunchConfig<'_>) -> Result<(), DeviceError> {

@@ -217,6 +217,15 @@ impl Driver {
         )
     }
 
+    /// Gives back what code reserved of the level-2 cache. Drivers for GPUs that reserve nothing refuse.
+    pub fn reset_persisting(&self) -> Result<(), DeviceError> {
+        call!(
+            self,
+            cuCtxResetPersistingL2Cache(),
+            "cuCtxResetPersistingL2Cache"
+        )
+    }
+
     /// Makes an event.
     pub fn event(&self) -> Result<Object, DeviceError> {
         let mut event = ptr::null_mut();
