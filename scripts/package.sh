@@ -69,9 +69,9 @@ copyright() {
     [ -f "$file" ] || die "$file is missing: the licence of what is linked into r3-replay"
     printf '%s' "$file"
 }
-step "building r3-replay with LLVM inside"
+step "building r3-replay and r3-evolve with LLVM inside"
 # With the programs for tests, wanted or not: built apart they would want other features of shared crates, and so all anew.
-with_llvm --package r3-replay --package r3-differential --package r3-codegen --bins
+with_llvm --package r3-replay --package r3-evolve --package r3-differential --package r3-codegen --bins
 
 if [ $want_tests = yes ]; then
     step "building the programs of scripts/gpu/ptx.sh and remix.sh"
@@ -91,13 +91,15 @@ fi
 step "packing $name"
 rm -rf "$tree"
 mkdir -p "$tree/bin" "$tree/lib/softcuda"
-strip --strip-all -o "$tree/bin/r3-replay" "$build/$target/release/r3-replay"
+for program in r3-replay r3-evolve; do
+    strip --strip-all -o "$tree/bin/$program" "$build/$target/release/$program"
+done
 strip --strip-unneeded -o "$tree/lib/libr3.so" "$build/$target/release/libr3.so"
 strip --strip-unneeded -o "$tree/lib/softcuda/libcuda.so.1" "$build/$target/release/libcuda.so"
-chmod 755 "$tree/bin/r3-replay" "$tree/lib/libr3.so" "$tree/lib/softcuda/libcuda.so.1"
+chmod 755 "$tree"/bin/* "$tree/lib/libr3.so" "$tree/lib/softcuda/libcuda.so.1"
 cp README.md LICENSE-MIT LICENSE-APACHE "$tree/"
 cp -r docs "$tree/docs"
-scripts/crates.py licenses r3-intercept r3-replay r3-softcuda \
+scripts/crates.py licenses r3-intercept r3-replay r3-evolve r3-softcuda \
     --with "LLVM libunwind=$tools/package/ziglang/lib/libunwind/LICENSE.TXT" \
     --with "LLVM=$(copyright llvm-22-dev)" \
     --with "libstdc++=$(copyright libstdc++6)" \

@@ -243,7 +243,6 @@ impl CompileArgs {
             None => device,
         };
         Recipe {
-            code: origin.code.clone(),
             kernel: Some(origin.kernel.clone()),
             target: self.target.clone().or(without_target),
             ptx_version: self.ptx_version,
@@ -276,6 +275,7 @@ impl CompileArgs {
                 options: self.assembler_option.clone(),
             },
             emit,
+            ..Recipe::new(origin.code.clone())
         }
     }
 }

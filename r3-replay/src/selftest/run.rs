@@ -1,0 +1,1 @@
+//! All cases through an evaluator.
