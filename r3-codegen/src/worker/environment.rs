@@ -42,11 +42,12 @@ pub const ENVIRONMENT: &[&str] = &[
 /// Names and values.
 pub(super) type Environment = Vec<(&'static str, OsString)>;
 
-/// The variables of [`ENVIRONMENT`] as they are now. A child has another working directory: R3's own become absolute.
-pub(super) fn inherited() -> Environment {
+/// The variables of [`ENVIRONMENT`], and more of these names, as they are now. A child has another working directory: R3's own
+/// become absolute.
+pub fn inherited(more: &[&'static str]) -> Vec<(&'static str, OsString)> {
     let here = std::env::current_dir().ok();
     let mut kept = Vec::new();
-    for &name in ENVIRONMENT {
+    for &name in ENVIRONMENT.iter().chain(more) {
         let Some(mut value) = std::env::var_os(name) else {
             continue;
         };

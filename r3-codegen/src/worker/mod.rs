@@ -22,16 +22,23 @@
 //! - Logs and messages are bounded, whatever a child writes.
 //! - The program that is started as a child calls [`serve`] before it does anything else.
 
+pub mod frame;
+
 mod protocol;
+
+pub mod isolate;
 
 mod serve;
 pub use serve::{serve, serve_with};
 
 mod environment;
-pub use environment::ENVIRONMENT;
+pub use environment::{ENVIRONMENT, inherited};
 
 mod tail;
-pub(crate) use tail::Tail;
+pub use tail::Tail;
+
+mod process;
+pub use process::Process;
 
 mod child;
 

@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use super::child::{Child, Outcome};
 use super::environment::{self, Environment};
-use super::protocol::{self, Made, Task};
+use super::frame;
+use super::protocol::{Made, Task};
 use super::verdict;
 use crate::recipe::{Failure, FailureKind, Product, Recipe, Source, Stage};
 use crate::source::Compiled;
@@ -104,7 +105,7 @@ impl Pool {
         }
         Pool {
             command,
-            environment: environment::inherited(),
+            environment: environment::inherited(&[]),
             limits,
             state: Mutex::default(),
             slot_free: Condvar::new(),
@@ -148,14 +149,14 @@ impl Pool {
 
     /// Has something made by a child with these options of LLVM.
     fn make(&self, task: &Task, options: &[String]) -> Result<Made, Failure> {
-        let frame = protocol::encode(task).map_err(|error| {
+        let whole = frame::encode(task).map_err(|error| {
             verdict::of_worker(FailureKind::Refused, error.to_string(), String::new())
         })?;
         let _slot = self.slot();
         loop {
             let mut child = self.child(options)?;
             let is_new = child.jobs == 0;
-            let outcome = child.converse(&frame, &self.limits);
+            let outcome = child.converse(&whole, &self.limits);
             let failure = match outcome {
                 Outcome::Answer(answer) => {
                     let log = if answer.result.is_err() {

@@ -2,7 +2,7 @@
 
 /// Keeps the last bytes of what is added.
 #[derive(Debug)]
-pub(crate) struct Tail {
+pub struct Tail {
     bytes: Vec<u8>,
     keep: usize,
     dropped: bool,
@@ -16,10 +16,10 @@ impl Default for Tail {
 
 impl Tail {
     /// How many bytes are kept of a log that people read.
-    pub(crate) const KEEP: usize = 16 << 10;
+    pub const KEEP: usize = 16 << 10;
 
     /// Keeps so many bytes.
-    pub(crate) fn keeping(keep: usize) -> Tail {
+    pub fn keeping(keep: usize) -> Tail {
         Tail {
             bytes: Vec::new(),
             keep,
@@ -28,14 +28,14 @@ impl Tail {
     }
 
     /// The end of a log.
-    pub(crate) fn of(log: &[u8]) -> String {
+    pub fn of(log: &[u8]) -> String {
         let mut tail = Tail::default();
         tail.push(log);
         tail.text()
     }
 
     /// Adds the next part of the log.
-    pub(crate) fn push(&mut self, part: &[u8]) {
+    pub fn push(&mut self, part: &[u8]) {
         self.bytes.extend_from_slice(part);
         // Cut rarely: moving the bytes costs.
         if self.bytes.len() > 4 * self.keep {
@@ -44,13 +44,13 @@ impl Tail {
     }
 
     /// Forgets all of it.
-    pub(crate) fn clear(&mut self) {
+    pub fn clear(&mut self) {
         self.bytes.clear();
         self.dropped = false;
     }
 
     /// The end as text, from the beginning of a line.
-    pub(crate) fn text(&mut self) -> String {
+    pub fn text(&mut self) -> String {
         self.cut();
         let text = String::from_utf8_lossy(&self.bytes);
         let text = match text.find('\n') {
