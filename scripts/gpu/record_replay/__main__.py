@@ -1,4 +1,4 @@
-"""The program behind record-replay.sh, ptx.sh, remix.sh and capture-samples.sh."""
+"""The program behind record-replay.sh, ptx.sh, remix.sh, evaluate.sh, tune.sh and capture-samples.sh."""
 
 import argparse
 import importlib
@@ -19,9 +19,12 @@ from .session import ROOT, Session, Unavailable, sample_table
 STAGES = {"proc-address": 60, "samples": 150, "frameworks": 150, "aslr": 60, "replay": 90, "overhead": 110, "gigabyte": 90, "sigkill": 100}
 PTX = {"differential": 300, "cpu-programs": 240, "cpu-speed": 120, "cpu-scaling": 120}
 REMIX = {"remix-samples": 150, "remix-spot": 120, "remix-kernels": 240, "remix-time": 200, "remix-attach": 90, "remix-pool": 60}
+EVALUATE = {"evaluate-device": 60, "evaluate-selftest": 200, "evaluate-speed": 120, "evaluate-rate": 120, "evaluate-faults": 300,
+            "evaluate-noise": 150}
+TUNE = {"tune-levers": 400, "tune-samples": 9000}
 EXTRA = {"capture": 240, "runtimes": 60}
-LIMITS = STAGES | PTX | REMIX | EXTRA
-GROUPS = {"all": STAGES, "ptx": PTX, "remix": REMIX}
+LIMITS = STAGES | PTX | REMIX | EVALUATE | TUNE | EXTRA
+GROUPS = {"all": STAGES, "ptx": PTX, "remix": REMIX, "evaluate": EVALUATE, "tune": TUNE}
 
 
 def describe(session, report):
@@ -56,7 +59,7 @@ def scratch():
 
 def main():
     parser = argparse.ArgumentParser(prog="record-replay.sh", description=__doc__)
-    parser.add_argument("stages", nargs="*", default=["all"], help=f"all, ptx, remix, or some of: {', '.join(LIMITS)}")
+    parser.add_argument("stages", nargs="*", default=["all"], help=f"all, ptx, remix, evaluate, tune, or some of: {', '.join(LIMITS)}")
     parser.add_argument("--out", default=ROOT / "dist" / "gpu-results",
                         help="results.jsonl and logs.tar.gz go here (default: dist/gpu-results)")
     parser.add_argument("--work", help="scratch folder (default: a new one, removed at the end)")
@@ -67,7 +70,7 @@ def main():
     stages = [stage for name in arguments.stages for stage in GROUPS.get(name, [name])]
     unknown = sorted(set(stages) - set(LIMITS))
     if unknown:
-        parser.error(f"no such stage: {', '.join(unknown)} (there are: all, ptx, remix, {', '.join(LIMITS)})")
+        parser.error(f"no such stage: {', '.join(unknown)} (there are: all, ptx, remix, evaluate, tune, {', '.join(LIMITS)})")
 
     if arguments.table:
         write_table(sample_table())
