@@ -1,10 +1,18 @@
 //! What there is to try for a kernel: everything that a search needs to know, without a device or an archive at hand.
+//!
+//! `gather` makes a description of an archive and a device; `census` counts what a kernel's PTX does.
+
+mod census;
+mod gather;
 
 use r3_archive::model::LaunchId;
 use r3_codegen::recipe::Bounds;
 use serde::{Deserialize, Serialize};
 
 use crate::remix::trial::Used;
+
+pub use census::census;
+pub use gather::{DescribeError, describe};
 
 /// A kernel, what its code is like, and how it was launched.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -106,6 +114,10 @@ pub struct Census {
     pub float_operations: u32,
     /// Integer divisions and remainders.
     pub integer_divisions: u32,
+    /// Calls of functions that have a body.
+    pub calls: u32,
+    /// Loads and stores under a predicate.
+    pub guarded_accesses: u32,
     /// Whether it uses clusters, or must be launched cooperatively.
     pub grid_wide: bool,
 }

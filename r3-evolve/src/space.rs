@@ -1,1 +1,0 @@
-//! What can be varied for a kernel.

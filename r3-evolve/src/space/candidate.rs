@@ -1,0 +1,378 @@
+//! A point as a candidate.
+//!
+//! One table: a knob's name and what its value does to a candidate.
+
+use r3_codegen::passes::{Level, PASSES};
+use r3_codegen::recipe::{Contraction, Unroll};
+use r3_replay::evaluate::Candidate;
+use r3_replay::evaluate::candidate::{Approximate, CandidateCode, GridRule, Route, SharedRule};
+use r3_replay::remix::origin::From as Form;
+
+use super::{KernelFacts, Point, Space, Value, shapes};
+
+/// What a knob's value does. `None` when the value means nothing.
+type Apply = fn(&mut Candidate, &Value, &Point, &KernelFacts) -> Option<()>;
+
+/// All knobs.
+pub(super) const KNOBS: &[(&str, Apply)] = &[
+    ("block", block),
+    ("grid", grid),
+    ("shared", shared),
+    ("carveout", carveout),
+    ("registers", registers),
+    ("constants", constants),
+    ("pointers", pointers),
+    ("load_cache", load_cache),
+    ("read_only", read_only),
+    ("assembler", assembler),
+    ("approximate", approximate),
+    ("route", route),
+    ("passes", passes),
+    ("sequence", sequence),
+    ("unroll", unroll),
+    ("unroll_threshold", unroll_threshold),
+    ("unroll_count", unroll_count),
+    ("inline", inline),
+    ("guards", guards),
+    ("contraction", contraction),
+];
+
+/// Why a point is no candidate.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CandidateError {
+    /// The space is that of no kernel.
+    #[error("the space belongs to no kernel")]
+    NoKernel,
+    /// There is no such knob.
+    #[error("`{0}` is no knob of a kernel")]
+    NoKnob(String),
+    /// The value means nothing to the knob.
+    #[error("`{knob} = {value}` means nothing")]
+    Value {
+        /// The knob.
+        knob: String,
+        /// Its value.
+        value: String,
+    },
+}
+
+impl Space {
+    /// A point as what is compiled and launched. The original is the recorded code.
+    pub fn candidate(&self, point: &Point) -> Result<Candidate, CandidateError> {
+        let facts = self.kernel.as_ref().ok_or(CandidateError::NoKernel)?;
+        let mut candidate = Candidate::default();
+        for parameter in &self.parameters {
+            let Some(value) = point.get(&parameter.name) else {
+                continue;
+            };
+            let (_, apply) = KNOBS
+                .iter()
+                .find(|(name, _)| *name == parameter.name)
+                .ok_or_else(|| CandidateError::NoKnob(parameter.name.clone()))?;
+            apply(&mut candidate, value, point, facts).ok_or_else(|| CandidateError::Value {
+                knob: parameter.name.clone(),
+                value: value.to_string(),
+            })?;
+        }
+        let threads = threads(point, facts)?;
+        if threads > facts.max_threads && facts.compilable {
+            // The recorded code was made for fewer threads: registers must suffice for all of them.
+            candidate.build.bounds.maxntid = Some(threads);
+        }
+        let built = candidate.build != Default::default();
+        if candidate.code == CandidateCode::Recorded
+            && (built || (!facts.recorded_runs && facts.compilable))
+        {
+            candidate.code = CandidateCode::Captured { from: None };
+        }
+        Ok(candidate)
+    }
+}
+
+/// Threads of a block.
+fn threads(point: &Point, facts: &KernelFacts) -> Result<u32, CandidateError> {
+    let block = match point.text("block") {
+        Some(text) => shapes::parse(text).ok_or_else(|| CandidateError::Value {
+            knob: "block".to_owned(),
+            value: text.to_owned(),
+        })?,
+        None => facts.block,
+    };
+    Ok(product(block))
+}
+
+fn product(block: [u32; 3]) -> u32 {
+    block
+        .iter()
+        .fold(1u32, |product, size| product.saturating_mul(*size))
+}
+
+fn block(candidate: &mut Candidate, value: &Value, _: &Point, facts: &KernelFacts) -> Option<()> {
+    let block = shapes::parse(value.text()?)?;
+    if block != facts.block {
+        candidate.launch.block = Some(block);
+    }
+    Some(())
+}
+
+/// `cover`, `same`, `blocks 264`, `scale 1/2`. The last two are of the first dimension.
+fn grid(candidate: &mut Candidate, value: &Value, _: &Point, _: &KernelFacts) -> Option<()> {
+    let text = value.text()?;
+    let rules = &mut candidate.launch.grid;
+    match text {
+        "cover" => *rules = [GridRule::Cover; 3],
+        "same" => *rules = [GridRule::Same; 3],
+        _ => {
+            let rule = if let Some(count) = text.strip_prefix("blocks ") {
+                GridRule::Blocks(count.trim().parse().ok().filter(|count| *count > 0)?)
+            } else {
+                let (by, of) = text.strip_prefix("scale ")?.split_once('/')?;
+                let number = |text: &str| text.trim().parse().ok().filter(|number| *number > 0);
+                GridRule::Scale(number(by)?, number(of)?)
+            };
+            let [x, ..] = rules;
+            *x = rule;
+        }
+    }
+    Some(())
+}
+
+fn shared(candidate: &mut Candidate, value: &Value, _: &Point, _: &KernelFacts) -> Option<()> {
+    let text = value.text()?;
+    candidate.launch.shared = match text {
+        "as recorded" => SharedRule::Same,
+        "per thread" => SharedRule::PerThread,
+        _ => SharedRule::Bytes(text.strip_prefix("bytes ")?.trim().parse().ok()?),
+    };
+    Some(())
+}
+
+fn carveout(candidate: &mut Candidate, value: &Value, _: &Point, _: &KernelFacts) -> Option<()> {
+    candidate.launch.carveout = match value.text()? {
+        "as recorded" => None,
+        text => Some(
+            text.strip_suffix('%')?
+                .trim()
+                .parse()
+                .ok()
+                .filter(|percent| *percent <= 100)?,
+        ),
+    };
+    Some(())
+}
+
+/// `as compiled`, `max 64`, `min-blocks 2`, `threads`. One knob, since both pull the same lever: how many registers the
+/// assembler thinks that it has.
+fn registers(
+    candidate: &mut Candidate,
+    value: &Value,
+    point: &Point,
+    facts: &KernelFacts,
+) -> Option<()> {
+    let bounds = &mut candidate.build.bounds;
+    let text = value.text()?;
+    if text == "as compiled" {
+        return Some(());
+    }
+    if let Some(count) = text.strip_prefix("max ") {
+        bounds.maxnreg = Some(count.trim().parse().ok().filter(|count| *count > 0)?);
+        return Some(());
+    }
+    bounds.maxntid = Some(threads(point, facts).ok()?);
+    if text != "threads" {
+        let count = text.strip_prefix("min-blocks ")?.trim().parse().ok()?;
+        bounds.minnctapersm = Some(count);
+    }
+    Some(())
+}
+
+/// `none`, `scalars`, `geometry`, `scalars+geometry`, `param 3`.
+fn constants(candidate: &mut Candidate, value: &Value, _: &Point, _: &KernelFacts) -> Option<()> {
+    let facts = &mut candidate.build.specialise;
+    let mut add = |of: &[&str]| facts.extend(of.iter().map(|fact| (*fact).to_owned()));
+    match value.text()? {
+        "none" => {}
+        "scalars" => add(&["scalars"]),
+        "geometry" => add(&["grid", "block"]),
+        "scalars+geometry" => add(&["scalars", "grid", "block"]),
+        text => {
+            let index: u32 = text.strip_prefix("param ")?.trim().parse().ok()?;
+            facts.push(format!("param:{index}"));
+        }
+    }
+    Some(())
+}
+
+fn pointers(candidate: &mut Candidate, value: &Value, _: &Point, _: &KernelFacts) -> Option<()> {
+    match value.text()? {
+        "unknown" => {}
+        "noalias+align" => {
+            let facts = ["noalias", "align"].map(str::to_owned);
+            candidate.build.specialise.extend(facts);
+        }
+        _ => return None,
+    }
+    Some(())
+}
+
+fn load_cache(candidate: &mut Candidate, value: &Value, _: &Point, _: &KernelFacts) -> Option<()> {
+    match value.text()? {
+        "default" => {}
+        text @ ("ca" | "cg" | "cs" | "cv") => {
+            candidate
+                .build
+                .assembler_options
+                .push(format!("-dlcm={text}"));
+        }
+        _ => return None,
+    }
+    Some(())
+}
+
+fn read_only(candidate: &mut Candidate, value: &Value, _: &Point, _: &KernelFacts) -> Option<()> {
+    candidate.build.read_only_loads = on(value)?;
+    Some(())
+}
+
+fn assembler(candidate: &mut Candidate, value: &Value, _: &Point, _: &KernelFacts) -> Option<()> {
+    match value.text()? {
+        "default" => {}
+        text @ ("-O0" | "-O1" | "-O2" | "-O3") => {
+            candidate.build.assembler_options.push(text.to_owned());
+        }
+        _ => return None,
+    }
+    Some(())
+}
+
+/// `exact`, `division`, `division+flush`, `fast-math`. The last one is for source.
+fn approximate(candidate: &mut Candidate, value: &Value, _: &Point, _: &KernelFacts) -> Option<()> {
+    let steps = match value.text()? {
+        "exact" => 0,
+        "division" => 1,
+        "division+flush" => 2,
+        "fast-math" => 3,
+        _ => return None,
+    };
+    candidate.build.approximate = Approximate {
+        division: steps >= 1,
+        flush: steps >= 2,
+        functions: steps >= 3,
+    };
+    if steps >= 3 {
+        candidate.code = CandidateCode::Captured {
+            from: Some(Form::Source),
+        };
+    }
+    Some(())
+}
+
+fn route(candidate: &mut Candidate, value: &Value, _: &Point, _: &KernelFacts) -> Option<()> {
+    candidate.build.route = match value.text()? {
+        "text" => Route::Text,
+        "lift" => Route::Lift,
+        _ => return None,
+    };
+    Some(())
+}
+
+fn passes(candidate: &mut Candidate, value: &Value, _: &Point, _: &KernelFacts) -> Option<()> {
+    candidate.build.passes = match value.text()? {
+        "none" | "sequence" => String::new(),
+        "sroa" => "function(sroa)".to_owned(),
+        level @ ("O0" | "O1" | "O2" | "O3" | "Os" | "Oz") => format!("default<{level}>"),
+        _ => return None,
+    };
+    Some(())
+}
+
+/// Passes in an order, each as `opt` writes it, without what is around it: `licm`, `simplifycfg<sink-common-insts>`.
+fn sequence(candidate: &mut Candidate, value: &Value, _: &Point, _: &KernelFacts) -> Option<()> {
+    let mut levels: Vec<(Level, Vec<&str>)> = Vec::new();
+    for item in value.list()? {
+        let level = level_of(item)?;
+        match levels.last_mut() {
+            // Neighbours of one level share an adaptor, as in LLVM's own pipelines.
+            Some((last, passes)) if *last == level => passes.push(item),
+            _ => levels.push((level, vec![item])),
+        }
+    }
+    let parts = levels
+        .iter()
+        .map(|(level, passes)| level.wrap(&passes.join(",")));
+    candidate.build.passes = parts.collect::<Vec<_>>().join(",");
+    Some(())
+}
+
+/// At which level a pass works; `None` when it is none.
+pub(super) fn level_of(pass: &str) -> Option<Level> {
+    let name = pass.split('<').next()?;
+    PASSES
+        .iter()
+        .find(|known| known.name == name)
+        .map(|known| known.level)
+}
+
+/// `as marked`, `free`, `threshold`, `count`.
+fn unroll(candidate: &mut Candidate, value: &Value, _: &Point, _: &KernelFacts) -> Option<()> {
+    candidate.build.unroll = match value.text()? {
+        "as marked" => Unroll::Keep,
+        // With a count, `unroll_count` says how often.
+        "free" | "threshold" | "count" => Unroll::Free,
+        _ => return None,
+    };
+    Some(())
+}
+
+fn unroll_threshold(
+    candidate: &mut Candidate,
+    value: &Value,
+    _: &Point,
+    _: &KernelFacts,
+) -> Option<()> {
+    let option = format!("-unroll-threshold={}", value.number()?);
+    candidate.build.llvm_options.push(option);
+    Some(())
+}
+
+fn unroll_count(
+    candidate: &mut Candidate,
+    value: &Value,
+    _: &Point,
+    _: &KernelFacts,
+) -> Option<()> {
+    let count = value.text()?.parse().ok().filter(|count| *count > 0)?;
+    candidate.build.unroll = Unroll::Count(count);
+    Some(())
+}
+
+fn inline(candidate: &mut Candidate, value: &Value, _: &Point, _: &KernelFacts) -> Option<()> {
+    candidate.build.inline_functions = on(value)?;
+    Some(())
+}
+
+fn guards(candidate: &mut Candidate, value: &Value, _: &Point, _: &KernelFacts) -> Option<()> {
+    candidate.build.keep_guards = match value.text()? {
+        "branches" => false,
+        "kept" => true,
+        _ => return None,
+    };
+    Some(())
+}
+
+fn contraction(candidate: &mut Candidate, value: &Value, _: &Point, _: &KernelFacts) -> Option<()> {
+    candidate.build.contraction = match value.text()? {
+        "assembler" => Contraction::Assembler,
+        "llvm" => Contraction::Llvm,
+        _ => return None,
+    };
+    Some(())
+}
+
+fn on(value: &Value) -> Option<bool> {
+    match value.text()? {
+        "no" => Some(false),
+        "yes" => Some(true),
+        _ => None,
+    }
+}

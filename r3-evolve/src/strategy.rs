@@ -1,1 +1,0 @@
-//! Which point of a space is tried next.
