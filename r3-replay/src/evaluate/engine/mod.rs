@@ -12,6 +12,12 @@ pub mod keys;
 
 pub mod shape;
 
+pub mod stats;
+
+pub mod race;
+
+pub mod noise;
+
 use std::time::Duration;
 
 use r3_archive::model::{KernelId, LaunchId};
@@ -113,4 +119,35 @@ pub struct Lost {
     pub reason: String,
     /// Whether the candidate's own code did it, and not the machine.
     pub by_candidate: bool,
+    /// The buffer, by name, that was poisoned when the original did it: to be left out
+    /// ([`EngineOptions::leave_out`](run::EngineOptions::leave_out)) when the launch is made ready again.
+    #[serde(default)]
+    pub poisoned: Option<(LaunchId, String)>,
+}
+
+impl Lost {
+    /// By the machine, or by recorded code.
+    pub fn of_machine(reason: impl Into<String>) -> Self {
+        Self {
+            reason: reason.into(),
+            by_candidate: false,
+            poisoned: None,
+        }
+    }
+
+    /// By a candidate's code.
+    pub fn of_candidate(reason: impl Into<String>) -> Self {
+        Self {
+            by_candidate: true,
+            ..Self::of_machine(reason)
+        }
+    }
+
+    /// While a buffer was poisoned.
+    pub fn poisoned(self, launch: LaunchId, buffer: impl Into<String>) -> Self {
+        Self {
+            poisoned: Some((launch, buffer.into())),
+            ..self
+        }
+    }
 }

@@ -91,9 +91,6 @@ impl<'a> Engine<'a> {
     /// Judges a candidate, and times it when it is right and the plan says so. Launches that are not ready are made so.
     pub fn evaluate(&mut self, task: &Task, watch: &dyn Watch) -> Result<TaskResult, Lost> {
         let _ = (task, watch);
-        Err(Lost {
-            reason: "not there yet".to_owned(),
-            by_candidate: false,
-        })
+        Err(Lost::of_machine("not there yet"))
     }
 }
