@@ -63,6 +63,8 @@ pub mod remix;
 
 pub mod evaluate;
 
+pub mod serve;
+
 pub mod selftest;
 
 pub mod nvml;
