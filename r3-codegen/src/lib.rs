@@ -7,14 +7,15 @@
 //! 1. [`recipe`]: the question and the answer, as values that pass between processes.
 //! 2. [`source`]: CUDA C++ to PTX or bitcode, by whatever compiler is present; LTO-IR to PTX; bitcode and text of
 //!    clang and Triton.
-//! 3. [`lift`]: checked PTX to LLVM IR.
-//! 4. [`specialise`]: constants for arguments and launch dimensions, and facts about pointers, as a recipe asks for.
-//! 5. [`libdevice`]: CUDA's mathematical functions, where bitcode calls them.
-//! 6. [`passes`]: target machine, pipelines, LLVM's options.
-//! 7. [`emit`]: LLVM IR to PTX, and what LLVM cannot print put back.
-//! 8. [`assemble`]: PTX to a cubin, and what it uses.
-//! 9. [`compile`](mod@compile): all of these, one after the other, in this process.
-//! 10. [`worker`]: the same in worker processes with limits, so that a crash or a hang of a compiler costs one answer.
+//! 3. `text`: constants, bounds, approximations and cache operators written into PTX. On the text route that is all.
+//! 4. [`lift`]: checked PTX to LLVM IR.
+//! 5. [`specialise`]: constants for arguments and launch dimensions, and facts about pointers, as a recipe asks for.
+//! 6. [`libdevice`]: CUDA's mathematical functions, where bitcode calls them.
+//! 7. [`passes`]: target machine, pipelines, LLVM's options.
+//! 8. [`emit`]: LLVM IR to PTX, and what LLVM cannot print put back.
+//! 9. [`assemble`]: PTX to a cubin, and what it uses.
+//! 10. [`compile`](mod@compile): all of these, one after the other, in this process.
+//! 11. [`worker`]: the same in worker processes with limits, so that a crash or a hang of a compiler costs one answer.
 //!
 //! # Invariants
 //!
@@ -31,6 +32,9 @@ pub mod recipe;
 pub mod error;
 
 pub mod source;
+
+mod text;
+pub use text::TextError;
 
 pub mod lift;
 

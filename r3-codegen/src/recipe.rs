@@ -199,15 +199,19 @@ pub struct Specialisation {
     pub align: Vec<(u32, u32)>,
 }
 
-/// Launch bounds. `None` keeps the original's; `Some(0)` removes the directive.
+/// Launch bounds. `None` keeps the original's; zeros remove the directive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Bounds {
     /// `.maxnreg`: registers of a thread.
     pub maxnreg: Option<u32>,
     /// `.maxntid`: threads of a block.
     pub maxntid: Option<u32>,
-    /// `.minnctapersm`: blocks that must fit on a multiprocessor.
+    /// `.minnctapersm`: blocks that must fit on a multiprocessor. Assemblers heed it only with a block size.
     pub minnctapersm: Option<u32>,
+    /// `.reqntid`: the block, exactly; a launch with another one fails. It takes the place of `.maxntid`, which says nothing
+    /// beside it.
+    #[serde(default)]
+    pub reqntid: Option<[u32; 3]>,
 }
 
 /// Steps towards faster arithmetic. Each changes results, so that a tolerance is needed.
@@ -352,6 +356,8 @@ pub enum Knob {
     MaxThreads,
     /// [`Bounds::minnctapersm`].
     MinBlocks,
+    /// [`Bounds::reqntid`].
+    RequiredThreads,
     /// [`Recipe::unroll`].
     Unroll,
     /// [`Approximate::division`].

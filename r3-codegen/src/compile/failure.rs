@@ -6,6 +6,7 @@ use crate::libdevice::LibdeviceError;
 use crate::passes::PassError;
 use crate::recipe::{Failure, FailureKind, Stage};
 use crate::specialise::SpecialiseError;
+use crate::text::TextError;
 
 /// What can be the reason of a failure.
 pub(super) trait Cause {
@@ -42,6 +43,12 @@ impl Cause for LiftError {
 }
 
 impl Cause for SpecialiseError {
+    fn failure(self, stage: Stage) -> Failure {
+        refused(stage, self.to_string())
+    }
+}
+
+impl Cause for TextError {
     fn failure(self, stage: Stage) -> Failure {
         refused(stage, self.to_string())
     }

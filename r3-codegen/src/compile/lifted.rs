@@ -8,9 +8,9 @@ use inkwell::module::Module;
 
 use super::failure::refused;
 use super::middle::{Middle, Origin};
-use super::{Job, Written};
+use super::{Job, Written, text};
 use crate::passes::{self, Diagnostics, PassError};
-use crate::recipe::{Failure, FailureKind, Stage, Unroll};
+use crate::recipe::{Failure, Stage, Unroll};
 use crate::{emit, lift};
 
 /// What code needs a version of PTX beyond that of its target for: attributes of functions and parameters, and the version.
@@ -22,11 +22,8 @@ const NEEDS: &[(&str, (u16, u16))] = &[
 /// PTX to PTX.
 pub(super) fn compile(job: &mut Job<'_>, text: &str) -> Result<Written, Failure> {
     let recipe = job.recipe;
-    let (tree, checked) = job.clock.stage(Stage::Parse, || {
-        let tree = r3_ptx::parse(text).map_err(|errors| unreadable(&errors, text))?;
-        let checked = r3_ptx::check(&tree).map_err(|errors| unreadable(&errors, text))?;
-        Ok::<_, Failure>((tree, checked))
-    })?;
+    let (tree, checked) = job.clock.stage(Stage::Parse, || text::read(text))?;
+    let (tree, checked) = text::before_lifting(job, tree, checked)?;
     if checked.address_bytes != 8 {
         return Err(refused(
             Stage::Lift,
@@ -69,6 +66,7 @@ pub(super) fn compile(job: &mut Job<'_>, text: &str) -> Result<Written, Failure>
             })?;
         Ok::<_, PassError>(machine)
     })?;
+    job.take(crate::text::told_bounds(&tree, recipe));
     let middle = Middle {
         context: &context,
         module: &lifted.module,
@@ -109,16 +107,4 @@ fn needed(module: &Module) -> (u16, u16) {
         }
     }
     least
-}
-
-/// Errors in PTX, with their lines.
-fn unreadable(errors: &r3_ptx::Errors, text: &str) -> Failure {
-    Failure {
-        stage: Stage::Parse,
-        kind: FailureKind::Refused,
-        message: errors
-            .first()
-            .map_or_else(|| "not PTX".to_owned(), ToString::to_string),
-        log: errors.render(text),
-    }
 }

@@ -9,7 +9,7 @@ use inkwell::targets::TargetMachine;
 use super::Job;
 use super::failure::Cause;
 use crate::passes::{self, Diagnostics};
-use crate::recipe::{Contraction, Failure, Specialisation, Stage, Unroll};
+use crate::recipe::{Change, Contraction, Failure, Guard, Knob, Specialisation, Stage, Unroll};
 use crate::{emit, libdevice, specialise};
 
 /// Where a module comes from.
@@ -30,6 +30,38 @@ pub(super) struct Middle<'ctx, 'm> {
     pub origin: Origin,
 }
 
+/// What facts of a recipe did, by the guards that they left: LLVM does not tell where.
+fn changes(facts: &Specialisation, guards: &[Guard]) -> Vec<Change> {
+    type Is = fn(&Guard) -> bool;
+    let all: [(bool, Knob, Is); 5] = [
+        (!facts.params.is_empty(), Knob::Params, |guard| {
+            matches!(guard, Guard::Param { .. })
+        }),
+        (facts.grid.is_some(), Knob::Grid, |guard| {
+            matches!(guard, Guard::Grid(_))
+        }),
+        (facts.block.is_some(), Knob::Block, |guard| {
+            matches!(guard, Guard::Block(_))
+        }),
+        (!facts.noalias.is_empty(), Knob::NoAlias, |guard| {
+            matches!(guard, Guard::NoAlias { .. })
+        }),
+        (!facts.align.is_empty(), Knob::Align, |guard| {
+            matches!(guard, Guard::Align { .. })
+        }),
+    ];
+    all.into_iter()
+        .filter(|(asked, _, _)| *asked)
+        .map(|(_, knob, is)| Change {
+            knob,
+            places: match guards.iter().any(is) {
+                true => None,
+                false => Some(0),
+            },
+        })
+        .collect()
+}
+
 impl Middle<'_, '_> {
     /// Bounds, facts, loops, libdevice, passes, fences: everything up to code generation.
     pub fn improve(&self, job: &mut Job<'_>) -> Result<(), Failure> {
@@ -45,6 +77,8 @@ impl Middle<'_, '_> {
             }
             self.said(done)
         })?;
+        job.changes
+            .extend(changes(&recipe.specialisation, &specialised.guards));
         job.guards.extend(specialised.guards);
         job.notes.extend(specialised.notes);
         if self.origin == Origin::Foreign {

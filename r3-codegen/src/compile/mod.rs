@@ -8,7 +8,7 @@
 //! [`compile_reporting`] and tells its parent which stage it is in. What can be known to be wrong is a [`Failure`] here
 //! as well.
 //!
-//! `lifted` is the way of PTX, `foreign` that of LLVM IR from clang and others, `middle` what both have in common: bounds,
+//! `text` is the way of PTX that stays text, `lifted` that of PTX through LLVM, `foreign` that of LLVM IR from clang and others, `middle` what both have in common: bounds,
 //! specialisation, passes. `clock` tells and measures stages.
 
 mod clock;
@@ -19,9 +19,10 @@ mod layout;
 mod lifted;
 mod literals;
 mod middle;
+mod text;
 
 use crate::passes::{self, PassError};
-use crate::recipe::{Change, Code, Cubin, Failure, Guard, Product, Recipe, Stage};
+use crate::recipe::{Change, Code, Cubin, Failure, Guard, Product, Recipe, Route, Stage};
 use crate::{assemble, source};
 use clock::Clock;
 use failure::{Cause, refused};
@@ -50,9 +51,21 @@ pub fn compile_reporting(recipe: &Recipe, enter: &dyn Fn(Stage)) -> Result<Produ
     };
     let made = job.made_of_source()?;
     let written = match made.as_ref().unwrap_or(&recipe.code) {
-        Code::Ptx(text) => lifted::compile(&mut job, text)?,
-        Code::Bitcode(bytes) => foreign::compile(&mut job, foreign::Form::Bitcode(bytes))?,
-        Code::Llvm(text) => foreign::compile(&mut job, foreign::Form::Text(text))?,
+        Code::Ptx(text) => match recipe.route {
+            Route::Text => text::compile(&mut job, text)?,
+            Route::Lift => {
+                let written = lifted::compile(&mut job, text)?;
+                text::after_llvm(&mut job, written, false)?
+            }
+        },
+        Code::Bitcode(bytes) => {
+            let written = foreign::compile(&mut job, foreign::Form::Bitcode(bytes))?;
+            text::after_llvm(&mut job, written, true)?
+        }
+        Code::Llvm(text) => {
+            let written = foreign::compile(&mut job, foreign::Form::Text(text))?;
+            text::after_llvm(&mut job, written, true)?
+        }
         Code::LtoIr(_) | Code::Source(_) => {
             return Err(refused(
                 Stage::Source,

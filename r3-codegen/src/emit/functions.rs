@@ -3,14 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use r3_ptx::isa::Opcode;
-use r3_ptx::tree::{
-    self, Body, Function, FunctionDirective, Item, Linkage, Name, Operand, Statement, Variable,
-};
+use r3_ptx::tree::{self, Body, Function, Item, Linkage, Name, Operand, Statement, Variable};
 use r3_ptx::typed;
 
 use super::linkage_of;
 use super::names::{Kept, Tree, named_by_text};
 use crate::recipe::Bounds;
+use crate::text::bounds;
 
 /// Pragmas in a body that are about an instruction or a loop, which LLVM has seen or which are gone.
 const OF_INSTRUCTIONS: &[&str] = &["nounroll", "used_bytes_mask", "frequency", "unroll"];
@@ -20,7 +19,7 @@ pub(super) fn restore(
     made: &mut Tree,
     original: &tree::Module,
     verbatim: &BTreeSet<&str>,
-    bounds: &Bounds,
+    wanted: &Bounds,
 ) {
     let sources = sources(original);
     let mut items = std::mem::take(&mut made.module.items);
@@ -55,7 +54,7 @@ pub(super) fn restore(
         function.attributes.clone_from(&source.attributes);
         function.directives.clone_from(&source.directives);
         if function.entry {
-            override_bounds(&mut function.directives, bounds);
+            bounds::put(&mut function.directives, wanted);
         }
         if let (Some(body), Some(source)) = (&mut function.body, &source.body) {
             pragmas(body, source);
@@ -177,25 +176,6 @@ fn call<'b>(body: &'b Body, operands: &[Operand]) -> Option<(Name, &'b [Operand]
         _ => &[],
     };
     Some((*callee, params, results))
-}
-
-/// Launch bounds in place of the original's.
-fn override_bounds(directives: &mut Vec<FunctionDirective>, bounds: &Bounds) {
-    let named = |d: &FunctionDirective, name: &str| matches!(d, FunctionDirective::Numbers(n, _) if **n == *name);
-    let all = [
-        ("maxntid", bounds.maxntid),
-        ("minnctapersm", bounds.minnctapersm),
-        ("maxnreg", bounds.maxnreg),
-    ];
-    for (name, value) in all {
-        let Some(value) = value else { continue };
-        directives.retain(|d| !named(d, name));
-        // A required block says all, and does not go together with a bound.
-        let required = directives.iter().any(|d| named(d, "reqntid"));
-        if value > 0 && !(required && name == "maxntid") {
-            directives.push(FunctionDirective::Numbers(name.into(), vec![value]));
-        }
-    }
 }
 
 /// Pragmas of a body that are about the whole function.

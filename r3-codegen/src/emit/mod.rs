@@ -179,22 +179,44 @@ fn head_target(original: &tree::Module, options: &Options) -> Vec<String> {
 /// Sets launch bounds on all kernels of a module, as attributes: for code that does not come from PTX.
 pub fn set_bounds(module: &Module<'_>, bounds: &Bounds) {
     const KERNEL: u32 = 71;
+    let text = |value: Option<u32>| {
+        value
+            .map(|value| value.to_string())
+            .map(|text| match &*text {
+                "0" => String::new(),
+                _ => text,
+            })
+    };
+    let required = bounds.reqntid.map(|size| match size {
+        [0, 0, 0] => String::new(),
+        [x, y, z] => format!("{x},{y},{z}"),
+    });
+    // A required block says all, and does not go together with a bound.
+    let only = required.as_ref().is_some_and(|text| !text.is_empty());
     let all = [
-        ("nvvm.maxnreg", bounds.maxnreg),
-        ("nvvm.maxntid", bounds.maxntid),
-        ("nvvm.minctasm", bounds.minnctapersm),
+        ("nvvm.reqntid", required),
+        ("nvvm.maxnreg", text(bounds.maxnreg)),
+        (
+            "nvvm.maxntid",
+            if only {
+                Some(String::new())
+            } else {
+                text(bounds.maxntid)
+            },
+        ),
+        ("nvvm.minctasm", text(bounds.minnctapersm)),
     ];
     let place = AttributeLoc::Function;
     let kernels = module
         .get_functions()
         .filter(|function| function.get_call_conventions() == KERNEL);
     for function in kernels {
-        for (name, value) in all {
+        for (name, value) in &all {
             let Some(value) = value else { continue };
             function.remove_string_attribute(place, name);
-            if value > 0 {
+            if !value.is_empty() {
                 let context = module.get_context();
-                let attribute = context.create_string_attribute(name, &value.to_string());
+                let attribute = context.create_string_attribute(name, value);
                 function.add_attribute(place, attribute);
             }
         }

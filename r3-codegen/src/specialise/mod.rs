@@ -23,6 +23,7 @@ use inkwell::values::FunctionValue;
 use crate::recipe::{Guard, Specialisation};
 
 pub use loops::unroll;
+pub(crate) use params::known as known_bytes;
 
 /// What specialisation did.
 #[derive(Debug, Default, PartialEq, Eq)]

@@ -92,7 +92,7 @@ fn by_value<'m>(function: FunctionValue<'_>, index: u32) -> Option<Type<'m>> {
 }
 
 /// Ranges of bytes as one row.
-fn known(
+pub(crate) fn known(
     kernel: &str,
     index: u32,
     size: u64,

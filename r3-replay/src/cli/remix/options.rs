@@ -264,6 +264,7 @@ impl CompileArgs {
                 maxnreg: self.maxnreg,
                 maxntid: self.maxntid,
                 minnctapersm: self.minnctapersm,
+                reqntid: None,
             },
             assembler: Assembler {
                 kind: match self.assembler {
