@@ -15,7 +15,7 @@ use crate::device::{
 };
 use crate::error::{Cause, ReplayError};
 use crate::restore::contents::{self, KnownRegion, Placed, Source};
-use crate::restore::segments::{self, Region};
+use crate::restore::segments::{self, Moment, Region};
 use crate::restore::translate::Translation;
 use crate::state;
 
@@ -167,6 +167,34 @@ impl<'a> Replayer<'a> {
                 &placed(&regions, &place.targets),
                 known,
             )?;
+            Ok(this.device.synchronize()?)
+        })
+    }
+
+    /// Writes the bytes that some chunks of a launch's memory (index of the region in the record, and of the chunk) had
+    /// at a moment.
+    pub fn fill_chunks(
+        &mut self,
+        launch: &LaunchRecord,
+        place: &InPlace,
+        chunks: &[(usize, u64)],
+        moment: Moment,
+    ) -> Result<(), ReplayError> {
+        self.attempt(launch, |this| {
+            let regions = segments::regions(launch)?;
+            let source = Source {
+                archive: this.archive,
+                translation: &place.moved,
+            };
+            let placed = placed(&regions, &place.targets);
+            let chunks: Vec<(usize, u64)> = chunks
+                .iter()
+                .filter_map(|(region, chunk)| {
+                    let at = placed.iter().position(|p| p.region.index == *region)?;
+                    Some((at, *chunk))
+                })
+                .collect();
+            contents::write_chunks(this.device, source, &placed, &chunks, moment)?;
             Ok(this.device.synchronize()?)
         })
     }

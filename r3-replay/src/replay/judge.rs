@@ -3,11 +3,15 @@
 use std::collections::HashMap;
 
 use r3_archive::chunk::ChunkRef;
+use r3_archive::model::KernelRecord;
+use r3_archive::{Archive, ReadError};
 
 use super::{Replayer, Restored};
-use crate::compare::{Allowance, ElementType, Tolerance, Tolerances};
+use crate::compare::{Allowance, BufferName, ElementType, InferredTypes, Tolerance, Tolerances};
+use crate::device::COMPARE_CHUNK;
 use crate::error::ReplayError;
 use crate::names::readable;
+use crate::restore::segments::Region;
 
 /// Finds types and tolerances, and keeps what it found.
 pub struct Judge<'t> {
@@ -37,54 +41,65 @@ impl<'t> Judge<'t> {
         if let Some(known) = self.known.get(&buffer) {
             return Ok(*known);
         }
-        let names: Vec<&str> = restored
-            .buffers
-            .get(buffer)
-            .map(|b| b.name.all().collect())
-            .unwrap_or_default();
-        let readable_kernel = readable(&restored.kernel.name);
-        let kernel_names = [restored.kernel.name.as_str(), readable_kernel.as_str()];
-        let inferred = replayer
-            .inferred_types(restored.kernel)
-            .get(names.iter().copied());
-        let (mut element, mut tolerance) = self.tolerances.of(&kernel_names, &names, inferred);
-        if let Some(allowance) = self.allowance
-            && tolerance.is_exact()
-        {
-            if element == ElementType::Bits {
-                element = allowance.element.unwrap_or(element);
-            }
-            if element.is_float() {
-                let largest = largest(replayer, restored, buffer, element)?;
-                tolerance = allowance.tolerance(element, largest);
-            }
-        }
+        let Some(restored_buffer) = restored.buffers.get(buffer) else {
+            return Ok((ElementType::Bits, Tolerance::EXACT));
+        };
+        let inferred = replayer.inferred_types(restored.kernel);
+        let archive = replayer.archive();
+        let (element, tolerance) = replayer.attempt(restored.launch, |_| {
+            Ok(rule_of_region(
+                archive,
+                restored.kernel,
+                &restored_buffer.region,
+                &restored_buffer.name,
+                &inferred,
+                (self.tolerances, self.allowance),
+            )?)
+        })?;
         self.known.insert(buffer, (element, tolerance));
         Ok((element, tolerance))
     }
 }
 
-/// The largest magnitude in a buffer after the recorded launch.
-fn largest(
-    replayer: &mut Replayer<'_>,
-    restored: &Restored<'_>,
-    index: usize,
-    element: ElementType,
-) -> Result<f64, ReplayError> {
+/// Type and tolerance of a region: what tolerances say, or what is allowed where they say nothing.
+pub fn rule_of_region(
+    archive: &Archive,
+    kernel: &KernelRecord,
+    region: &Region<'_>,
+    name: &BufferName,
+    inferred: &InferredTypes,
+    (tolerances, allowance): (&Tolerances, Option<Allowance>),
+) -> Result<(ElementType, Tolerance), ReadError> {
+    let names: Vec<&str> = name.all().collect();
+    let readable_kernel = readable(&kernel.name);
+    let kernel_names = [kernel.name.as_str(), readable_kernel.as_str()];
+    let inferred = inferred.get(names.iter().copied());
+    let (mut element, mut tolerance) = tolerances.of(&kernel_names, &names, inferred);
+    if let Some(allowance) = allowance
+        && tolerance.is_exact()
+    {
+        if element == ElementType::Bits {
+            element = allowance.element.unwrap_or(element);
+        }
+        if element.is_float() {
+            tolerance = allowance.tolerance(element, largest(archive, region, element)?);
+        }
+    }
+    Ok((element, tolerance))
+}
+
+/// The largest magnitude in a region after the recorded launch.
+fn largest(archive: &Archive, region: &Region<'_>, element: ElementType) -> Result<f64, ReadError> {
     let mut largest = 0f64;
-    let Some(buffer) = restored.buffers.get(index) else {
-        return Ok(largest);
-    };
-    let chunks = buffer
-        .region
-        .range
-        .len()
-        .div_ceil(crate::device::COMPARE_CHUNK);
-    for chunk in 0..chunks {
-        if buffer.region.after(chunk) == ChunkRef::Zero {
+    let mut bytes = Vec::new();
+    for chunk in 0..region.range.len().div_ceil(COMPARE_CHUNK) {
+        let data = region.after(chunk);
+        if data == ChunkRef::Zero {
             continue;
         }
-        let bytes = replayer.recorded(restored, index, chunk)?;
+        bytes.clear();
+        bytes.resize(region.chunk(chunk).1 as usize, 0);
+        archive.read_chunk(data, &mut bytes)?;
         largest = bytes
             .chunks_exact(element.size())
             .filter_map(|bytes| element.magnitude(bytes))

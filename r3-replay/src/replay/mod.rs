@@ -16,7 +16,7 @@ use r3_archive::model::{KernelId, KernelRecord, LaunchAttribute, LaunchId, Launc
 pub use self::bound::{Bound, InPlace, Shape};
 pub use self::comparison::{BufferResult, ChunkDifference};
 pub use self::copies::Golden;
-pub use self::judge::Judge;
+pub use self::judge::{Judge, rule_of_region};
 use self::modules::Modules;
 pub use self::modules::{Attached, Substitute};
 pub use self::sample::SampleResult;

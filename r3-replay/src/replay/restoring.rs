@@ -132,9 +132,9 @@ impl<'a> Replayer<'a> {
         let mut known = std::mem::take(&mut self.known);
         known.retain(|k| !arranged.fresh.iter().any(|fresh| fresh.overlaps(k.range)));
         let module = kernel.module.ok_or(Cause::NoCode)?;
-        let (loaded, note) = self
-            .modules
-            .load(self.device, kernel, &variables(module, &regions))?;
+        let (loaded, note) =
+            self.modules
+                .load(self.device, kernel, &variables(module, &regions))?;
         notes.extend(note);
         notes.extend(state::apply_limits(self.device, launch));
         let shape = Shape::recorded(launch);

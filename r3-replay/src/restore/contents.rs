@@ -112,6 +112,49 @@ pub fn restore(
     write(device, source, regions, &pieces, &stored)
 }
 
+/// Writes the bytes that some chunks (index into the regions, and of the chunk) had at a moment.
+pub fn write_chunks(
+    device: &mut dyn Device,
+    source: Source<'_>,
+    regions: &[Placed<'_>],
+    chunks: &[(usize, u64)],
+    moment: Moment,
+) -> Result<(), DeviceError> {
+    let mut pieces = Vec::new();
+    let mut stored = Vec::new();
+    for &(index, chunk) in chunks {
+        let Some(placed) = regions.get(index) else {
+            continue;
+        };
+        let data = match moment {
+            Moment::Before => placed.region.before(chunk),
+            Moment::After => placed.region.after(chunk),
+        };
+        let (offset, len) = placed.region.chunk(chunk);
+        match data {
+            ChunkRef::Zero => {
+                if let Some(range) = AddressRange::new(placed.target + offset, u64::from(len)) {
+                    device.zero(range)?;
+                }
+            }
+            ChunkRef::Data(id) => {
+                pieces.push(Piece {
+                    address: placed.target + offset,
+                    len,
+                    region: index,
+                });
+                stored.push(Stored {
+                    region: index,
+                    chunk,
+                    id,
+                });
+            }
+        }
+    }
+    write(device, source, regions, &pieces, &stored)?;
+    Ok(())
+}
+
 fn write(
     device: &mut dyn Device,
     source: Source<'_>,

@@ -113,15 +113,28 @@ impl Region<'_> {
 
 impl Segment {
     /// Index of the first chunk, and of the first one behind.
-    fn span(self) -> (u64, u64) {
+    pub fn span(self) -> (u64, u64) {
         match self {
             Self::Zeros { first, count } => (first, first + count),
             Self::Stored { chunk, .. } => (chunk, chunk + 1),
         }
     }
+
+    /// What of it lies from chunk `from` up to, not including, `to`.
+    pub fn part(self, from: u64, to: u64) -> Option<Self> {
+        let (start, end) = self.span();
+        let (start, end) = (start.max(from), end.min(to));
+        (start < end).then_some(match self {
+            Self::Zeros { .. } => Self::Zeros {
+                first: start,
+                count: end - start,
+            },
+            stored => stored,
+        })
+    }
 }
 
-/// What of `wanted` is not in `known` already. Both cover the same chunks.
+/// What of `wanted` is not in `known` already, which may have gaps.
 pub fn changed(known: &[Segment], wanted: &[Segment]) -> Vec<Segment> {
     let mut changed = Segments::default();
     let mut known = known.iter().copied().peekable();
@@ -130,13 +143,18 @@ pub fn changed(known: &[Segment], wanted: &[Segment]) -> Vec<Segment> {
         let mut next = start;
         while next < end {
             while known.next_if(|known| known.span().1 <= next).is_some() {}
-            let part = known.peek().filter(|known| known.span().0 <= next);
-            let until = part.map_or(end, |known| known.span().1.min(end));
+            let later = known.peek().copied();
+            let part = later.filter(|known| known.span().0 <= next);
+            let until = match (part, later) {
+                (Some(part), _) => part.span().1.min(end),
+                (None, Some(later)) => later.span().0.min(end),
+                (None, None) => end,
+            };
             match (segment, part) {
                 (Segment::Zeros { .. }, Some(Segment::Zeros { .. })) => {}
                 (Segment::Zeros { .. }, _) => changed.zeros(next, until - next),
                 (Segment::Stored { id, .. }, Some(Segment::Stored { id: there, .. }))
-                    if *there == id => {}
+                    if there == id => {}
                 (Segment::Stored { chunk, id }, _) => changed.chunk(chunk, ChunkRef::Data(id)),
             }
             next = until;

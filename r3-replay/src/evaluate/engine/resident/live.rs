@@ -1,0 +1,485 @@
+//! The launch whose memory is in place now, and going over to another one.
+//!
+//! Launches of one program share addresses. Going over to another one restores what the present one may have written, so
+//! that its memory is known chunk by chunk, and then writes the chunks in which the other one differs.
+
+use std::rc::Rc;
+
+use r3_archive::model::LaunchId;
+
+use super::kept::{Copies, Expected, Kept, LaunchKeys, Mask, Restoring, Spilled};
+use super::{Resident, Trouble, not_ready};
+use crate::device::pool::Buffer;
+use crate::device::{AddressRange, HostCopy};
+use crate::replay::{self, InPlace};
+use crate::restore::contents::KnownRegion;
+use crate::restore::plan::merge;
+use crate::restore::segments::{self, Moment, Segment};
+
+/// A launch whose memory is in place.
+pub(super) struct Live {
+    pub launch: LaunchId,
+    pub place: InPlace,
+    /// What is mapped and was not recorded.
+    pub slack: Vec<AddressRange>,
+    /// Whether what the launch leaves alone is as it was.
+    pub clean: bool,
+    /// Whether variables that the launch leaves alone may have been changed.
+    pub all_variables: bool,
+    /// Key of the guards.
+    pub guard: u64,
+}
+
+impl Live {
+    pub fn new(launch: LaunchId, place: InPlace) -> Self {
+        let slack = slack(&place);
+        Self {
+            launch,
+            place,
+            slack,
+            clean: true,
+            all_variables: false,
+            guard: 0,
+        }
+    }
+}
+
+/// What is mapped and not a region.
+fn slack(place: &InPlace) -> Vec<AddressRange> {
+    let regions = merge(place.targets.iter().flatten().copied().collect());
+    let mut slack = Vec::new();
+    for mapped in merge(place.mapped.clone()) {
+        let mut start = mapped.start();
+        for region in regions.iter().filter(|region| region.overlaps(mapped)) {
+            slack.extend(AddressRange::between(start, region.start()));
+            start = start.max(region.end());
+        }
+        slack.extend(AddressRange::between(start, mapped.end()));
+    }
+    slack
+}
+
+impl Resident<'_> {
+    /// From now on nothing is known of the memory in place: it is written anew before it is used.
+    pub(super) fn distrust(&mut self) {
+        if let Some(live) = &mut self.live {
+            live.clean = false;
+            live.all_variables = true;
+        }
+    }
+
+    /// Puts a launch that is ready in place.
+    pub(super) fn activate(&mut self, launch: LaunchId) -> Result<(), Trouble> {
+        let Some(kept) = self.launches.get(&launch) else {
+            return Err(not_ready(launch));
+        };
+        if let Some(unusable) = &kept.facts.unusable {
+            return Err(Trouble::Machine(format!("launch {launch}: {unusable}")));
+        }
+        let in_place = |live: &Live| live.launch == launch && live.clean;
+        if self.live.as_ref().is_some_and(in_place) && kept.is_here() && !kept.damaged {
+            return Ok(());
+        }
+        let all_variables = self
+            .live
+            .as_ref()
+            .is_some_and(|live| live.launch == launch && live.all_variables);
+        let record = Rc::clone(&kept.record);
+        let altered = kept.altered.as_ref().map(|a| Rc::clone(&a.edits));
+        let mut known = self.leave()?;
+        let trouble = |error| Trouble::of_replay(error, false);
+        let place = self.replayer.arrange(&record).map_err(trouble)?;
+        known.retain(|k| !place.fresh.iter().any(|fresh| fresh.overlaps(k.range)));
+        let Some(kept) = self.launches.get(&launch) else {
+            return Err(not_ready(launch));
+        };
+        if kept.is_here() && !kept.damaged {
+            // Each reset writes these.
+            known = with_pieces(kept, &place, known)?;
+        }
+        self.replayer
+            .fill(&record, &place, &known)
+            .map_err(trouble)?;
+        self.live = Some(Live {
+            all_variables,
+            ..Live::new(launch, place)
+        });
+        if let Some(edits) = altered {
+            self.write_edits(&edits)?;
+        }
+        self.bring(launch)
+    }
+
+    /// Ends the present launch: its memory is as it was before it, and what is known of it is returned.
+    pub(super) fn leave(&mut self) -> Result<Vec<KnownRegion>, Trouble> {
+        let Some(live) = self.live.take() else {
+            return Ok(Vec::new());
+        };
+        let Some(kept) = self.launches.get(&live.launch) else {
+            return Ok(Vec::new());
+        };
+        if !live.clean || kept.damaged || !kept.is_here() || kept.altered.is_some() {
+            return Ok(Vec::new());
+        }
+        let places = kept.restoring(&live.place.targets, Restoring::Plain);
+        let regions =
+            segments::regions(&kept.record).map_err(|error| Trouble::Machine(error.to_string()))?;
+        let mut known = Vec::new();
+        for region in &regions {
+            let Some(range) = live.place.targets.get(region.index).copied().flatten() else {
+                continue;
+            };
+            // Nothing is kept of what is poisoned wholly.
+            let lost = chunks_of(kept, region.index, |piece| piece.mask == Mask::All);
+            let segments = without(&region.segments(Moment::Before), &lost);
+            known.push(KnownRegion { range, segments });
+        }
+        self.place(&places, false)?;
+        Ok(known)
+    }
+
+    /// Sees to it that the copies of a launch are on the device and undamaged.
+    fn bring(&mut self, launch: LaunchId) -> Result<(), Trouble> {
+        let trouble = |error| Trouble::of_device(error, false);
+        self.clock += 1;
+        let clock = self.clock;
+        let Some(kept) = self.launches.get_mut(&launch) else {
+            return Err(not_ready(launch));
+        };
+        kept.used = clock;
+        if let Some(spilled) = kept.spilled.take() {
+            match self.fetch(&spilled)? {
+                Some(copies) => {
+                    if let Some(kept) = self.launches.get_mut(&launch) {
+                        kept.copies = copies;
+                    }
+                }
+                None => {
+                    if let Some(kept) = self.launches.get_mut(&launch) {
+                        kept.damaged = true;
+                    }
+                }
+            }
+            self.keep_to_budget(launch)?;
+        }
+        let Some(kept) = self.launches.get_mut(&launch) else {
+            return Err(not_ready(launch));
+        };
+        if !kept.damaged {
+            let ranges = kept.ranges();
+            let sums = self
+                .replayer
+                .device()
+                .checksums(kept.keys.sums, &ranges)
+                .map_err(trouble)?;
+            kept.damaged = sums != kept.sums;
+        }
+        match kept.damaged {
+            true => self.remake(launch),
+            false => Ok(()),
+        }
+    }
+
+    /// Makes the copies of a launch again, whose memory is in place as it was before it.
+    fn remake(&mut self, launch: LaunchId) -> Result<(), Trouble> {
+        let trouble = |error| Trouble::of_replay(error, false);
+        let key = LaunchKeys {
+            before: self.keys.key(),
+            expected: self.keys.key(),
+            sums: self.keys.key(),
+        };
+        let (Some(kept), Some(live)) = (self.launches.get_mut(&launch), &self.live) else {
+            return Err(not_ready(launch));
+        };
+        let record = Rc::clone(&kept.record);
+        let place = live.place.clone();
+        let chunks = chunks(kept);
+        kept.damaged = false;
+        kept.keys = key;
+        kept.spilled = None;
+        let old = std::mem::take(&mut kept.copies);
+        old.give(&mut self.pool);
+        let lengths = lengths(kept);
+        let copies = self.allocate(lengths)?;
+        let Some(kept) = self.launches.get_mut(&launch) else {
+            return Err(not_ready(launch));
+        };
+        kept.copies = copies;
+        let (expected, mask) = (kept.expected, Rc::clone(&kept.mask));
+        if let [_, _, Some(address)] = kept.addresses() {
+            self.replayer
+                .device()
+                .write(address, &mask)
+                .map_err(|error| Trouble::of_device(error, false))?;
+        }
+        // Bound code is needed for large variables, and to run it.
+        let shape = replay::Shape::recorded(&record);
+        let code = self.replayer.bind(&record, None, &shape).map_err(trouble)?;
+        let bound = super::Bound {
+            code,
+            candidate: false,
+        };
+        let made = self.seal_again(&bound, &place, &chunks, expected);
+        let unbound = self.unbind(bound);
+        made.and(unbound)?;
+        self.sum(launch)?;
+        self.keep_to_budget(launch)
+    }
+
+    fn seal_again(
+        &mut self,
+        bound: &super::Bound,
+        place: &InPlace,
+        chunks: &[(usize, u64)],
+        expected: Expected,
+    ) -> Result<(), Trouble> {
+        let everywhere = self.everywhere(bound, place);
+        self.fill_before(bound, &everywhere, chunks)?;
+        self.seal(bound, false)?;
+        match expected {
+            Expected::Recorded => self.seal_recorded(bound, &everywhere, chunks),
+            Expected::Local => {
+                self.restore_plainly(bound)?;
+                self.run(bound)?;
+                self.settle(bound)?;
+                self.seal(bound, true)?;
+                self.restore_plainly(bound)
+            }
+        }
+    }
+
+    /// Takes the copies of launches off the device until they are within the budget. `but` stays.
+    pub(super) fn keep_to_budget(&mut self, but: LaunchId) -> Result<(), Trouble> {
+        let trouble = |error| Trouble::of_device(error, false);
+        let Some(budget) = self.options.memory_budget else {
+            return Ok(());
+        };
+        while self.pool.in_use() > budget {
+            let oldest = self
+                .launches
+                .iter()
+                .filter(|(id, kept)| **id != but && kept.is_here() && kept.bytes() > 0)
+                .min_by_key(|(_, kept)| kept.used)
+                .map(|(id, _)| *id);
+            let Some(oldest) = oldest else { break };
+            self.spill(oldest)?;
+        }
+        if self.pool.in_use() + self.pool.kept() > budget {
+            self.pool.trim(self.replayer.device()).map_err(trouble)?;
+        }
+        Ok(())
+    }
+
+    /// Copies go to host memory, or are given up.
+    pub(super) fn spill(&mut self, launch: LaunchId) -> Result<(), Trouble> {
+        let on_host: u64 = self
+            .launches
+            .values()
+            .filter_map(|kept| kept.spilled.as_ref())
+            .map(|spilled| spilled.bytes.len())
+            .sum();
+        let Some(kept) = self.launches.get_mut(&launch) else {
+            return Ok(());
+        };
+        let lengths = lengths(kept);
+        let len: u64 = lengths.iter().sum();
+        let copies = std::mem::take(&mut kept.copies);
+        let mut offset = 0;
+        let parts = [&copies.before, &copies.expected, &copies.mask];
+        let mut moves = Vec::new();
+        for buffer in parts.into_iter().flatten() {
+            moves.push(HostCopy {
+                device: buffer.address(),
+                offset,
+                len: buffer.len(),
+            });
+            offset += buffer.len();
+        }
+        let device = self.replayer.device();
+        let room = self.options.host_budget.saturating_sub(on_host);
+        let spilled = match len <= room {
+            true => device.host_buffer(len).ok().and_then(|mut bytes| {
+                device.copy_out(&moves, &mut bytes).ok()?;
+                device.synchronize().ok()?;
+                Some(Spilled { bytes, lengths })
+            }),
+            false => None,
+        };
+        kept.damaged |= spilled.is_none();
+        kept.spilled = spilled;
+        copies.give(&mut self.pool);
+        Ok(())
+    }
+
+    /// Copies from host memory; `None` when they cannot be had.
+    fn fetch(&mut self, spilled: &Spilled) -> Result<Option<Copies>, Trouble> {
+        let copies = self.allocate(spilled.lengths)?;
+        let mut offset = 0;
+        let mut moves = Vec::new();
+        let parts = [&copies.before, &copies.expected, &copies.mask];
+        for buffer in parts.into_iter().flatten() {
+            moves.push(HostCopy {
+                device: buffer.address(),
+                offset,
+                len: buffer.len(),
+            });
+            offset += buffer.len();
+        }
+        let device = self.replayer.device();
+        device
+            .copy_in(&spilled.bytes, &moves)
+            .and_then(|()| device.synchronize())
+            .map_err(|error| Trouble::of_device(error, false))?;
+        Ok(Some(copies))
+    }
+
+    /// Device memory for copies. When there is none, copies of other launches make room.
+    pub(super) fn allocate(&mut self, lengths: [u64; 3]) -> Result<Copies, Trouble> {
+        let mut copies = Copies::default();
+        let slots = [&mut copies.before, &mut copies.expected, &mut copies.mask];
+        let mut failed = None;
+        for (slot, len) in slots.into_iter().zip(lengths) {
+            if len == 0 || failed.is_some() {
+                continue;
+            }
+            match self.take(len) {
+                Ok(buffer) => *slot = Some(buffer),
+                Err(trouble) => failed = Some(trouble),
+            }
+        }
+        match failed {
+            None => Ok(copies),
+            Some(trouble) => {
+                copies.give(&mut self.pool);
+                Err(trouble)
+            }
+        }
+    }
+
+    /// Device memory. When there is none, copies of launches that are not in place make room.
+    pub(super) fn take(&mut self, len: u64) -> Result<Buffer, Trouble> {
+        loop {
+            let error = match self.pool.take(self.replayer.device(), len) {
+                Ok(buffer) => return Ok(buffer),
+                Err(error) => error,
+            };
+            let present = self.live.as_ref().map(|live| live.launch);
+            let oldest = self
+                .launches
+                .iter()
+                .filter(|(id, kept)| Some(**id) != present && kept.is_here() && kept.bytes() > 0)
+                .min_by_key(|(_, kept)| kept.used)
+                .map(|(id, _)| *id);
+            match oldest {
+                Some(oldest) => self.spill(oldest)?,
+                None => return Err(Trouble::of_device(error, false)),
+            }
+        }
+    }
+}
+
+/// Lengths of the copies that the pieces need: before, expected, mask.
+pub(super) fn lengths(kept: &Kept) -> [u64; 3] {
+    let end = |ends: &mut dyn Iterator<Item = u64>| ends.max().unwrap_or(0);
+    [
+        end(&mut kept
+            .pieces
+            .iter()
+            .filter_map(|piece| Some(piece.before? + piece.len))),
+        end(&mut kept.pieces.iter().map(|piece| piece.expected + piece.len)),
+        kept.mask.len() as u64,
+    ]
+}
+
+/// All chunks of pieces.
+fn chunks(kept: &Kept) -> Vec<(usize, u64)> {
+    let mut chunks: Vec<(usize, u64)> = kept
+        .pieces
+        .iter()
+        .flat_map(|piece| {
+            let first = piece.offset / crate::device::COMPARE_CHUNK;
+            let end = (piece.offset + piece.len).div_ceil(crate::device::COMPARE_CHUNK);
+            (first..end).map(|chunk| (piece.region, chunk))
+        })
+        .collect();
+    chunks.sort_unstable();
+    chunks
+}
+
+/// Chunks of a region that are in some pieces: first, and the one behind the last; ascending.
+fn chunks_of(
+    kept: &Kept,
+    region: usize,
+    which: impl Fn(&super::kept::Piece) -> bool,
+) -> Vec<(u64, u64)> {
+    let mut found: Vec<(u64, u64)> = kept
+        .pieces
+        .iter()
+        .filter(|piece| piece.region == region && which(piece))
+        .map(|piece| {
+            (
+                piece.offset / crate::device::COMPARE_CHUNK,
+                (piece.offset + piece.len).div_ceil(crate::device::COMPARE_CHUNK),
+            )
+        })
+        .collect();
+    found.sort_unstable();
+    found
+}
+
+/// What is known, and the pieces of the launch that is to come as if they were in place.
+fn with_pieces(
+    kept: &Kept,
+    place: &InPlace,
+    known: Vec<KnownRegion>,
+) -> Result<Vec<KnownRegion>, Trouble> {
+    let regions =
+        segments::regions(&kept.record).map_err(|error| Trouble::Machine(error.to_string()))?;
+    let mut result = Vec::new();
+    for region in &regions {
+        let Some(range) = place.targets.get(region.index).copied().flatten() else {
+            continue;
+        };
+        let own = chunks_of(kept, region.index, |_| true);
+        let base = known.iter().find(|known| known.range == range);
+        let mut segments = base.map_or_else(Vec::new, |known| without(&known.segments, &own));
+        segments.extend(within(&region.segments(Moment::Before), &own));
+        segments.sort_unstable_by_key(|segment| segment.span().0);
+        result.push(KnownRegion { range, segments });
+    }
+    Ok(result)
+}
+
+/// Segments without some chunks.
+fn without(segments: &[Segment], chunks: &[(u64, u64)]) -> Vec<Segment> {
+    let mut left = Vec::new();
+    for segment in segments {
+        let (mut start, end) = segment.span();
+        let first = chunks.partition_point(|(_, end)| *end <= start);
+        for (from, to) in chunks.iter().skip(first) {
+            if *from >= end {
+                break;
+            }
+            left.extend(segment.part(start, *from));
+            start = start.max(*to);
+        }
+        left.extend(segment.part(start, end));
+    }
+    left
+}
+
+/// The parts of segments that some chunks are in.
+fn within(segments: &[Segment], chunks: &[(u64, u64)]) -> Vec<Segment> {
+    let mut found = Vec::new();
+    for segment in segments {
+        let (start, end) = segment.span();
+        let first = chunks.partition_point(|(_, end)| *end <= start);
+        for (from, to) in chunks.iter().skip(first) {
+            if *from >= end {
+                break;
+            }
+            found.extend(segment.part(start.max(*from), end.min(*to)));
+        }
+    }
+    found
+}

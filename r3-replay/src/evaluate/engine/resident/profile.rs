@@ -1,0 +1,670 @@
+//! What a launch writes, found by running its original on poisoned memory.
+//!
+//! Comparing memory before and after tells which bytes changed, and neither which were written with the value that was
+//! there, nor which depend on what was there. So buffers are poisoned, one at a time, with a stream and then with the same
+//! stream with all bits turned: what comes out as usual under both was written, and nothing in the buffer decided it. If
+//! anything else comes out otherwise, the buffer is an input as well. A second pair of fills, on the bytes alone that
+//! changed, finds outputs that share a buffer with inputs.
+//!
+//! What is found this way is tried as a whole in the end, before anybody is judged by it.
+
+use std::collections::BTreeSet;
+use std::rc::Rc;
+use std::time::Instant;
+
+use r3_archive::model::LaunchId;
+
+use super::judgement::{Judgement, piece_jobs};
+use super::kept::Kept;
+use super::make::{Chunks, Masks, regions};
+use super::sites::words;
+use super::{Bound, Resident, Trouble, not_ready, variables};
+use crate::compare::ElementType;
+use crate::device::pool::Buffer;
+use crate::device::{
+    AddressRange, COMPARE_CHUNK, Judged, MarkJob, MaskChange, MaskJob, Place, Source, Stream,
+};
+use crate::evaluate::engine::{Lost, Watch};
+use crate::replay::InPlace;
+use crate::restore::contents;
+use crate::restore::plan::merge;
+use crate::restore::segments::{Moment, Region, Segment};
+
+/// What was found.
+pub(super) struct Found {
+    /// Bytes that are written and that nothing in their buffer decides.
+    pub masks: Masks,
+    pub inputs: Inputs,
+    pub notes: Vec<String>,
+}
+
+/// What is known of buffers beside that.
+#[derive(Default)]
+pub(super) struct Inputs {
+    /// Other results depend on them.
+    pub read: BTreeSet<usize>,
+    /// They hold no words that point into recorded memory.
+    pub without_pointers: BTreeSet<usize>,
+}
+
+/// What is told of a run with a poisoned buffer, to a watch and in errors.
+fn poisoned(name: &str) -> String {
+    format!("with {name} poisoned")
+}
+
+/// The launch and the buffer that were poisoned, from what a watch was told.
+pub fn poisoned_buffer(what: &str) -> Option<(LaunchId, String)> {
+    let (launch, rest) = what
+        .strip_prefix("launch ")?
+        .split_once(", the original with ")?;
+    let name = rest.strip_suffix(" poisoned")?;
+    Some((LaunchId(launch.parse().ok()?), name.to_owned()))
+}
+
+/// A buffer that is poisoned.
+struct Target {
+    region: usize,
+    name: String,
+    range: AddressRange,
+}
+
+/// Finds out what a launch writes. Its copies are laid out for `chunks`, without masks, and filled.
+pub(super) fn written(
+    resident: &mut Resident<'_>,
+    bound: &Bound,
+    everywhere: &InPlace,
+    chunks: &Chunks,
+    watch: &dyn Watch,
+) -> Result<Found, Trouble> {
+    let begun = Instant::now();
+    let id = bound.launch();
+    resident.restore_plainly(bound)?;
+    resident.sum_untouched(bound)?;
+    resident.sum(id)?;
+    let mut found = Found {
+        masks: Masks::new(),
+        inputs: Inputs::default(),
+        notes: Vec::new(),
+    };
+    let targets = targets(resident, id, chunks, &mut found)?;
+    let mut out_of_time = Vec::new();
+    for target in targets {
+        if begun.elapsed() > resident.options.profile_time {
+            out_of_time.push(target.name);
+            continue;
+        }
+        let tried = poison_one(resident, bound, everywhere, &target, watch, &mut found);
+        let mask = tried.map_err(|trouble| match trouble {
+            Trouble::Lost(lost) => Trouble::Lost(Lost {
+                poisoned: Some((id, target.name.clone())),
+                ..lost
+            }),
+            other => other,
+        })?;
+        if mask.iter().any(|byte| *byte != 0) {
+            found.masks.insert(target.region, mask);
+        }
+    }
+    if !out_of_time.is_empty() {
+        found.notes.push(format!(
+            "{} not poisoned: profiling took too long",
+            out_of_time.join(", ")
+        ));
+    }
+    Ok(found)
+}
+
+/// The buffers to poison, those that change first.
+fn targets(
+    resident: &Resident<'_>,
+    id: LaunchId,
+    chunks: &Chunks,
+    found: &mut Found,
+) -> Result<Vec<Target>, Trouble> {
+    let (Some(kept), Some(live)) = (resident.launches.get(&id), &resident.live) else {
+        return Err(not_ready(id));
+    };
+    let record = Rc::clone(&kept.record);
+    let regions = regions(&record)?;
+    let recorded = merge(regions.iter().map(|region| region.range).collect());
+    let source = contents::Source {
+        archive: resident.archive(),
+        translation: &live.place.moved,
+    };
+    let changes = |region: &Region<'_>| {
+        chunks
+            .range((region.index, 0)..(region.index + 1, 0))
+            .count()
+    };
+    let mut order: Vec<&Region<'_>> = regions
+        .iter()
+        .filter(|region| {
+            live.place
+                .targets
+                .get(region.index)
+                .copied()
+                .flatten()
+                .is_some()
+        })
+        .collect();
+    order.sort_by_key(|region| (std::cmp::Reverse(changes(region)), region.index));
+    let mut targets = Vec::new();
+    for region in order {
+        let Some(facts) = kept.facts.buffers.iter().find(|b| b.region == region.index) else {
+            continue;
+        };
+        let name = facts.name.shown().to_owned();
+        // Indices lead out of memory when they are poisoned, and what nothing changes is no output most of the time.
+        let index = !facts.element.is_float() && facts.element != ElementType::Bits;
+        if targets.len() >= resident.options.most_poisoned {
+            break;
+        }
+        if points(source, region, &recorded)? {
+            continue;
+        }
+        found.inputs.without_pointers.insert(region.index);
+        if changes(region) == 0 && index {
+            continue;
+        }
+        let out = &resident.options.leave_out;
+        if out
+            .iter()
+            .any(|(launch, left)| *launch == id && facts.name.all().any(|name| name == left))
+        {
+            found.inputs.read.insert(region.index);
+            found.notes.push(format!(
+                "{name} is not poisoned: the original stops when it is"
+            ));
+            continue;
+        }
+        if let Some(range) = live.place.targets.get(region.index).copied().flatten() {
+            targets.push(Target {
+                region: region.index,
+                name,
+                range,
+            });
+        }
+    }
+    Ok(targets)
+}
+
+/// Whether a region holds, before the launch, a word that points into recorded memory, elsewhere or in itself.
+fn points(
+    source: contents::Source<'_>,
+    region: &Region<'_>,
+    recorded: &[AddressRange],
+) -> Result<bool, Trouble> {
+    let into = |word: u64| {
+        let after = recorded.partition_point(|range| range.start() <= word);
+        let range = after.checked_sub(1).and_then(|at| recorded.get(at));
+        range.is_some_and(|range| range.contains(word))
+    };
+    let mut bytes = Vec::new();
+    for segment in region.segments(Moment::Before) {
+        let Segment::Stored { chunk, id } = segment else {
+            continue;
+        };
+        let (offset, len) = region.chunk(chunk);
+        bytes.clear();
+        bytes.resize(len as usize, 0);
+        source
+            .archive
+            .read_chunk(r3_archive::chunk::ChunkRef::Data(id), &mut bytes)
+            .map_err(|error| Trouble::Machine(error.to_string()))?;
+        if words(region.range.start() + offset, &bytes).any(|(_, word)| into(word)) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Memory for one buffer's masks and copy, given back in the end.
+struct Scratch {
+    /// The buffer as it is before the launch, sealed.
+    copy: Option<Buffer>,
+    key: u64,
+    mask: Buffer,
+}
+
+/// Bits of the bytes of a buffer that are written and that nothing in it decides.
+fn poison_one(
+    resident: &mut Resident<'_>,
+    bound: &Bound,
+    everywhere: &InPlace,
+    target: &Target,
+    watch: &dyn Watch,
+    found: &mut Found,
+) -> Result<Vec<u8>, Trouble> {
+    let len = target.range.len();
+    let scratch = Scratch {
+        // Without room for it, only what changes is poisoned.
+        copy: resident.take(len).ok(),
+        key: resident.keys.key(),
+        mask: resident.take(len.div_ceil(8))?,
+    };
+    let result = poison_with(resident, bound, everywhere, target, &scratch, watch, found);
+    resident.pool.give(scratch.mask);
+    if let Some(copy) = scratch.copy {
+        resident.pool.give(copy);
+    }
+    result
+}
+
+fn poison_with(
+    resident: &mut Resident<'_>,
+    bound: &Bound,
+    everywhere: &InPlace,
+    target: &Target,
+    scratch: &Scratch,
+    watch: &dyn Watch,
+    found: &mut Found,
+) -> Result<Vec<u8>, Trouble> {
+    let len = target.range.len();
+    let bytes = len.div_ceil(8) as usize;
+    let mut mask = vec![0u8; bytes];
+    if let Some(copy) = &scratch.copy {
+        let seal = Place::seal(
+            target.range.start(),
+            copy.address(),
+            len,
+            Stream::new(scratch.key),
+        );
+        resident.place(&[seal], false)?;
+        let run = fills(resident, bound, everywhere, target, scratch, None, watch)?;
+        match run {
+            Some(run) if run.others_right => mask = run.equal,
+            Some(_) | None => {
+                found.inputs.read.insert(target.region);
+            }
+        }
+    }
+    let changed = changed_bits(resident, bound, target, scratch)?;
+    let missed: Vec<u8> = changed.iter().zip(&mask).map(|(c, m)| c & !m).collect();
+    if missed.iter().any(|byte| *byte != 0) {
+        let run = fills(
+            resident,
+            bound,
+            everywhere,
+            target,
+            scratch,
+            Some(&missed),
+            watch,
+        )?;
+        if let Some(run) = run {
+            for ((mask, missed), equal) in mask.iter_mut().zip(&missed).zip(run.equal) {
+                *mask |= missed & equal;
+            }
+        }
+    }
+    if mask.iter().any(|byte| *byte != 0) {
+        // Of what depends on what was there, some bytes come out the same by chance: not a second time.
+        let run = fills(
+            resident,
+            bound,
+            everywhere,
+            target,
+            scratch,
+            Some(&mask),
+            watch,
+        )?;
+        match run {
+            Some(run) => mask.iter_mut().zip(run.equal).for_each(|(m, e)| *m &= e),
+            None => mask.fill(0),
+        }
+    }
+    Ok(mask)
+}
+
+/// What two runs showed.
+struct Fills {
+    /// Bits of the bytes that came out as usual in both.
+    equal: Vec<u8>,
+    /// Whether everything outside the buffer came out as usual in both.
+    others_right: bool,
+}
+
+/// Runs the original with a buffer poisoned, by a stream and by its opposite: all of it, or the bytes whose bit is set.
+/// `None` when the original stops. Memory is as before the launch then.
+fn fills(
+    resident: &mut Resident<'_>,
+    bound: &Bound,
+    everywhere: &InPlace,
+    target: &Target,
+    scratch: &Scratch,
+    bits: Option<&[u8]>,
+    watch: &dyn Watch,
+) -> Result<Option<Fills>, Trouble> {
+    let id = bound.launch();
+    let len = target.range.len();
+    let poison = match bits {
+        None => None,
+        Some(bits) => {
+            let buffer = resident.take(bits.len() as u64)?;
+            let written = resident.replayer.device().write(buffer.address(), bits);
+            if let Err(error) = written {
+                resident.pool.give(buffer);
+                return Err(Trouble::of_device(error, false));
+            }
+            Some(buffer)
+        }
+    };
+    let stream = Stream::new(resident.keys.key());
+    let mut result = Some(Fills {
+        equal: Vec::new(),
+        others_right: true,
+    });
+    let streams = [
+        (stream, MaskChange::Set),
+        (stream.inverted(), MaskChange::And),
+    ];
+    let ran = streams.into_iter().try_for_each(|(stream, change)| {
+        let to = target.range.start();
+        let place = match &poison {
+            None => Place::fill(to, len, stream),
+            Some(bits) => Place::poison(to, len, bits.address(), stream),
+        };
+        resident.place(&[place], false)?;
+        match resident.original(bound, &poisoned(&target.name), watch) {
+            Ok(()) => {}
+            Err(Trouble::Fault(_)) => {
+                result = None;
+                return resident.recover(bound, everywhere);
+            }
+            Err(trouble) => return Err(trouble),
+        }
+        if result.is_none() {
+            return Ok(());
+        }
+        let marks = marks(resident, id, target, scratch, change, bits.is_some())?;
+        resident
+            .replayer
+            .device()
+            .mark_equal(&marks)
+            .map_err(|error| Trouble::of_device(error, false))?;
+        let others = others_right(resident, bound, target.region)?;
+        if let Some(result) = &mut result {
+            result.others_right &= others == Others::Right;
+        }
+        restore(resident, bound, everywhere, target, scratch, others)
+    });
+    if let Some(buffer) = poison {
+        resident.pool.give(buffer);
+    }
+    ran?;
+    if let Some(result) = &mut result {
+        result.equal = read_mask(resident, scratch, len)?;
+    }
+    Ok(result)
+}
+
+fn read_mask(resident: &mut Resident<'_>, scratch: &Scratch, len: u64) -> Result<Vec<u8>, Trouble> {
+    let mut bits = vec![0; len.div_ceil(8) as usize];
+    resident
+        .replayer
+        .device()
+        .read(scratch.mask.address(), &mut bits)
+        .map_err(|error| Trouble::of_device(error, false))?;
+    Ok(bits)
+}
+
+/// Marks the bytes of a buffer that are as they should be after the launch. Where the launch may not write, that is what
+/// was there before it; with `pieces_only`, such bytes are not marked.
+fn marks(
+    resident: &mut Resident<'_>,
+    id: LaunchId,
+    target: &Target,
+    scratch: &Scratch,
+    change: MaskChange,
+    pieces_only: bool,
+) -> Result<Vec<MarkJob>, Trouble> {
+    let Some(kept) = resident.launches.get(&id) else {
+        return Err(not_ready(id));
+    };
+    let start = target.range.start();
+    let job = |offset: u64, expected: Source, len: u64| MarkJob {
+        a: Source::memory(start + offset),
+        b: expected,
+        len,
+        mask: scratch.mask.address() + offset / 8,
+        change,
+    };
+    let mut jobs = Vec::new();
+    let mut next = 0;
+    let gap = |from: u64, to: u64, jobs: &mut Vec<MarkJob>| {
+        if let Some(copy) = &scratch.copy
+            && from < to
+            && !pieces_only
+        {
+            let before =
+                Source::sealed(copy.address() + from, Stream::new(scratch.key).after(from));
+            jobs.push(job(from, before, to - from));
+        }
+    };
+    for piece in kept.pieces.iter().filter(|p| p.region == target.region) {
+        gap(next, piece.offset, &mut jobs);
+        if let Some(expected) = kept.expected_source(piece) {
+            jobs.push(job(piece.offset, expected, piece.len));
+        }
+        next = piece.offset + piece.len;
+    }
+    gap(next, target.range.len(), &mut jobs);
+    if (pieces_only || scratch.copy.is_none()) && change == MaskChange::Set {
+        // What is not marked counts as not equal.
+        let device = resident.replayer.device();
+        if let Some(mask) = AddressRange::new(scratch.mask.address(), scratch.mask.len()) {
+            device
+                .zero(mask)
+                .map_err(|error| Trouble::of_device(error, false))?;
+        }
+    }
+    Ok(jobs)
+}
+
+/// How everything outside a buffer came out.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Others {
+    Right,
+    /// Something that each restoring restores is not as it should be.
+    Wrong,
+    /// Something that the launch leaves alone otherwise was changed.
+    Strayed,
+}
+
+fn others_right(
+    resident: &mut Resident<'_>,
+    bound: &Bound,
+    region: usize,
+) -> Result<Others, Trouble> {
+    let id = bound.launch();
+    let trouble = |error| Trouble::of_device(error, false);
+    let Some(kept) = resident.launches.get(&id) else {
+        return Err(not_ready(id));
+    };
+    let outside = |index: &usize| {
+        kept.pieces
+            .get(*index)
+            .is_some_and(|piece| piece.region != region)
+    };
+    let jobs: Vec<_> = piece_jobs(kept, bound, false)
+        .into_iter()
+        .filter(|(index, _)| outside(index))
+        .map(|(_, job)| job)
+        .collect();
+    let untouched: Vec<_> = kept
+        .untouched
+        .iter()
+        .filter(|untouched| untouched.region != region)
+        .copied()
+        .collect();
+    let ranges: Vec<AddressRange> = untouched.iter().map(|u| u.range).collect();
+    let list = kept.variables.clone();
+    let key = kept.keys.sums;
+    let device = resident.replayer.device();
+    let sums = device.checksums(key, &ranges).map_err(trouble)?;
+    let found = device.judge(&jobs).map_err(trouble)?;
+    if untouched.iter().zip(&sums).any(|(u, sum)| u.sum != *sum) {
+        return Ok(Others::Strayed);
+    }
+    let mut judgement = Judgement::default();
+    variables::judge(&mut resident.replayer, bound, &list, &mut judgement)?;
+    if judgement.strays.is_some()
+        && let Some(live) = &mut resident.live
+    {
+        live.all_variables = true;
+    }
+    let right = found.iter().all(Judged::passes) && judgement.out == 0;
+    Ok(match right {
+        true => Others::Right,
+        false => Others::Wrong,
+    })
+}
+
+/// Puts everything back after a run with a poisoned buffer.
+fn restore(
+    resident: &mut Resident<'_>,
+    bound: &Bound,
+    everywhere: &InPlace,
+    target: &Target,
+    scratch: &Scratch,
+    others: Others,
+) -> Result<(), Trouble> {
+    match (&scratch.copy, others) {
+        (Some(copy), Others::Right | Others::Wrong) => {
+            let place = Place::seal(
+                copy.address(),
+                target.range.start(),
+                target.range.len(),
+                Stream::new(scratch.key),
+            );
+            resident.place(&[place], false)?;
+            resident.restore_plainly(bound)
+        }
+        _ => resident.recover(bound, everywhere),
+    }
+}
+
+/// Bits of the bytes of a buffer that the launch changes.
+fn changed_bits(
+    resident: &mut Resident<'_>,
+    bound: &Bound,
+    target: &Target,
+    scratch: &Scratch,
+) -> Result<Vec<u8>, Trouble> {
+    let id = bound.launch();
+    let Some(kept) = resident.launches.get(&id) else {
+        return Err(not_ready(id));
+    };
+    let pieces: Vec<_> = kept
+        .pieces
+        .iter()
+        .filter(|piece| piece.region == target.region)
+        .copied()
+        .collect();
+    let jobs: Vec<MarkJob> = pieces
+        .iter()
+        .filter_map(|piece| {
+            Some(MarkJob {
+                a: before_source(kept, piece)?,
+                b: kept.expected_source(piece)?,
+                len: piece.len,
+                mask: scratch.mask.address() + piece.offset / 8,
+                change: MaskChange::Set,
+            })
+        })
+        .collect();
+    resident
+        .replayer
+        .device()
+        .mark_equal(&jobs)
+        .map_err(|error| Trouble::of_device(error, false))?;
+    let len = target.range.len();
+    let equal = read_mask(resident, scratch, len)?;
+    let mut changed = vec![0u8; equal.len()];
+    for piece in &pieces {
+        let from = (piece.offset / 8) as usize;
+        let to = (piece.offset + piece.len).div_ceil(8) as usize;
+        let part = changed.get_mut(from..to).into_iter().flatten();
+        for (changed, equal) in part.zip(equal.get(from..to).into_iter().flatten()) {
+            *changed = !equal;
+        }
+    }
+    // Bits behind the end stand for nothing.
+    if let (Some(last), rest @ 1..) = (changed.last_mut(), len % 8) {
+        *last &= (1u8 << rest) - 1;
+    }
+    Ok(changed)
+}
+
+fn before_source(kept: &Kept, piece: &super::kept::Piece) -> Option<Source> {
+    let [before, _, _] = kept.addresses();
+    let at = piece.before?;
+    Some(Source::sealed(before? + at, kept.keys.before(at)))
+}
+
+/// How many bytes of each region the launch changes that are not poisoned.
+pub(super) fn changed(
+    resident: &mut Resident<'_>,
+    bound: &Bound,
+) -> Result<std::collections::BTreeMap<usize, u64>, Trouble> {
+    let id = bound.launch();
+    let trouble = |error| Trouble::of_device(error, false);
+    let Some(kept) = resident.launches.get(&id) else {
+        return Err(not_ready(id));
+    };
+    let pieces: Vec<_> = kept
+        .pieces
+        .iter()
+        .filter(|piece| piece.before.is_some())
+        .copied()
+        .collect();
+    let room: u64 = pieces
+        .iter()
+        .map(|piece| piece.len.div_ceil(8).next_multiple_of(16))
+        .sum();
+    let mut changed = std::collections::BTreeMap::new();
+    if room == 0 {
+        return Ok(changed);
+    }
+    let buffer = resident.take(room)?;
+    let Some(kept) = resident.launches.get(&id) else {
+        return Err(not_ready(id));
+    };
+    let [_, _, mask] = kept.addresses();
+    let (mut marks, mut masks, mut ranges) = (Vec::new(), Vec::new(), Vec::new());
+    let mut at = buffer.address();
+    for piece in &pieces {
+        let bytes = piece.len.div_ceil(8);
+        if let (Some(a), Some(b)) = (before_source(kept, piece), kept.expected_source(piece)) {
+            marks.push(MarkJob {
+                a,
+                b,
+                len: piece.len,
+                mask: at,
+                change: MaskChange::Set,
+            });
+        }
+        if let (super::kept::Mask::Bits(bits), Some(mask)) = (piece.mask, mask) {
+            masks.push(MaskJob {
+                mask: at,
+                bits: mask + bits,
+                bytes,
+                change: MaskChange::Or,
+            });
+        }
+        ranges.extend(AddressRange::new(at, bytes));
+        at += bytes.next_multiple_of(16);
+    }
+    let device = resident.replayer.device();
+    let counted = device
+        .mark_equal(&marks)
+        .and_then(|()| device.change_masks(&masks))
+        .and_then(|()| device.count_bits(&ranges))
+        .map_err(trouble);
+    resident.pool.give(buffer);
+    for (piece, same) in pieces.iter().zip(counted?) {
+        *changed.entry(piece.region).or_default() += piece.len.saturating_sub(same);
+    }
+    Ok(changed)
+}
+
+const _: () = assert!(COMPARE_CHUNK.is_multiple_of(8 * 16));
