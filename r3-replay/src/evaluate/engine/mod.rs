@@ -12,6 +12,8 @@ pub mod keys;
 
 pub mod shape;
 
+pub mod resident;
+
 pub mod stats;
 
 pub mod race;
