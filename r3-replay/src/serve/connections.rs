@@ -21,10 +21,6 @@ use super::address::user;
 use super::problem::{Code, Problem};
 use super::server::Shared;
 
-/// How long the head of a request may take, and how long a connection may be idle.
-const HEAD: Duration = Duration::from_secs(10);
-/// How long an answer may find no room before the connection is closed.
-const STALL: Duration = Duration::from_secs(60);
 /// Bytes of a request's head, and of what is buffered of an answer.
 const BUFFER: usize = 64 << 10;
 /// Pause after a connection that could not be accepted: file descriptors have run out.
@@ -107,9 +103,12 @@ where
     let service = TowerToHyperService::new(router);
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEAD)
+        .header_read_timeout(shared.patience.head)
         .max_buf_size(BUFFER)
-        .serve_connection(TokioIo::new(Patient::new(stream)), service);
+        .serve_connection(
+            TokioIo::new(Patient::new(stream, shared.patience.stall)),
+            service,
+        );
     let mut connection = std::pin::pin!(connection);
     // How a connection ends is its client's business.
     tokio::select! {
@@ -122,16 +121,18 @@ where
     drop(permit);
 }
 
-/// A stream whose writes fail when there is no room for [`STALL`].
+/// A stream whose writes fail when there is no room for some time.
 struct Patient<S> {
     stream: S,
+    limit: Duration,
     stalled: Option<Pin<Box<Sleep>>>,
 }
 
 impl<S> Patient<S> {
-    fn new(stream: S) -> Self {
+    fn new(stream: S, limit: Duration) -> Self {
         Self {
             stream,
+            limit,
             stalled: None,
         }
     }
@@ -145,7 +146,8 @@ impl<S> Patient<S> {
             self.stalled = None;
             return written;
         }
-        let stalled = self.stalled.get_or_insert_with(|| Box::pin(sleep(STALL)));
+        let limit = self.limit;
+        let stalled = self.stalled.get_or_insert_with(|| Box::pin(sleep(limit)));
         match stalled.as_mut().poll(context) {
             Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
             Poll::Pending => Poll::Pending,

@@ -44,8 +44,6 @@ const SMALL_BODY: usize = 1 << 20;
 pub(super) const LARGEST_BATCH: usize = 1024;
 /// Characters of a group's name.
 const LONGEST_GROUP: usize = 128;
-/// How long a body may take.
-const BODY: Duration = Duration::from_secs(60);
 /// How long a request waits for others of its kind.
 const TURN: Duration = Duration::from_secs(60);
 /// Seconds that an answer may be waited for at most.
@@ -430,7 +428,8 @@ async fn read<T: DeserializeOwned + Send + 'static>(
     } else {
         None
     };
-    let collected = timeout(BODY, Limited::new(body, LARGEST_BODY).collect()).await;
+    let patience = shared.patience.body;
+    let collected = timeout(patience, Limited::new(body, LARGEST_BODY).collect()).await;
     let bytes = match collected {
         Ok(Ok(collected)) => collected.to_bytes(),
         Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => return Err(too_large()),
@@ -443,7 +442,7 @@ async fn read<T: DeserializeOwned + Send + 'static>(
         Err(_) => {
             return Err(Problem::new(
                 Code::Slow,
-                format!("the body did not arrive within {} s", BODY.as_secs()),
+                format!("the body did not arrive within {} s", patience.as_secs()),
             ));
         }
     };

@@ -38,6 +38,29 @@ pub struct ServerOptions {
     pub history: usize,
     /// Connections at a time.
     pub connections: usize,
+    /// How long clients may take.
+    pub patience: Patience,
+}
+
+/// How long clients may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Patience {
+    /// For the head of a request; and how long a connection may be idle.
+    pub head: Duration,
+    /// For the body of a request.
+    pub body: Duration,
+    /// Without reading anything of an answer.
+    pub stall: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self {
+            head: Duration::from_secs(10),
+            body: Duration::from_secs(60),
+            stall: Duration::from_secs(60),
+        }
+    }
 }
 
 impl Default for ServerOptions {
@@ -47,6 +70,7 @@ impl Default for ServerOptions {
             token: None,
             history: 256 << 20,
             connections: 256,
+            patience: Patience::default(),
         }
     }
 }
@@ -81,6 +105,7 @@ pub(super) struct Shared {
     pub(super) long: Semaphore,
     pub(super) bodies: Semaphore,
     pub(super) counters: Counters,
+    pub(super) patience: Patience,
     stop: watch::Sender<bool>,
 }
 
@@ -161,6 +186,7 @@ impl Server {
             long: Semaphore::new(LONG_REQUESTS),
             bodies: Semaphore::new(LARGE_BODIES),
             counters: Counters::default(),
+            patience: options.patience,
             stop: watch::Sender::new(false),
         });
         let mut server = Self {
