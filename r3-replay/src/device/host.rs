@@ -58,6 +58,10 @@ pub(super) fn placed(
         let mut stream = vec![0; len as usize];
         poison.stream.after(offset).apply(&mut stream);
         for ((bytes, stream), bits) in bytes.chunks_mut(8).zip(stream.chunks(8)).zip(mask) {
+            if bits == 0xff {
+                bytes.copy_from_slice(stream);
+                continue;
+            }
             for (bit, (byte, poison)) in bytes.iter_mut().zip(stream).enumerate() {
                 if bits >> bit & 1 == 1 {
                     *byte = *poison;
@@ -98,16 +102,20 @@ pub(super) fn marked(
     produce(&job.b.after(offset), &mut b, read)?;
     let address = job.mask.wrapping_add(offset / 8);
     let mut mask = vec![0; len.div_ceil(8) as usize];
-    if job.change != MaskChange::Set {
+    if !matches!(job.change, MaskChange::Set | MaskChange::Not) {
         read(address, &mut mask)?;
     }
     for ((mask, a), b) in mask.iter_mut().zip(a.chunks(8)).zip(b.chunks(8)) {
-        let equal = a
-            .iter()
-            .zip(b)
-            .enumerate()
-            .fold(0u8, |bits, (bit, (a, b))| bits | u8::from(a == b) << bit);
-        *mask = job.change.of(*mask, equal);
+        let inside = u8::MAX >> (8 - a.len().min(8));
+        let equal = if a == b {
+            inside
+        } else {
+            a.iter()
+                .zip(b)
+                .enumerate()
+                .fold(0, |bits, (bit, (a, b))| bits | u8::from(a == b) << bit)
+        };
+        *mask = job.change.of(*mask, equal) & inside;
     }
     Ok((address, mask))
 }

@@ -283,12 +283,12 @@ pub trait Device {
         host::judge(self, jobs)
     }
 
-    /// Marks bytes that are equal, job by job in order. On a GPU it may still be running on return.
+    /// Marks bytes that are equal. No job uses the mask of another one. On a GPU it may still be running on return.
     fn mark_equal(&mut self, jobs: &[MarkJob]) -> Result<(), DeviceError> {
         host::mark_equal(self, jobs)
     }
 
-    /// Changes masks by others, job by job in order. On a GPU it may still be running on return.
+    /// Changes masks by others. No job uses the mask that another one changes. On a GPU it may still be running on return.
     fn change_masks(&mut self, jobs: &[MaskJob]) -> Result<(), DeviceError> {
         host::change_masks(self, jobs)
     }

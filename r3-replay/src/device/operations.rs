@@ -223,6 +223,8 @@ impl From<&Tally> for Judged {
 pub enum MaskChange {
     /// They take the place of what was there.
     Set,
+    /// They take the place of what was there, turned: bits that are clear are set.
+    Not,
     /// Only bits set in both stay.
     And,
     /// Bits that are set are cleared.
@@ -236,6 +238,7 @@ impl MaskChange {
     pub fn of(self, mask: u8, bits: u8) -> u8 {
         match self {
             Self::Set => bits,
+            Self::Not => !bits,
             Self::And => mask & bits,
             Self::AndNot => mask & !bits,
             Self::Or => mask | bits,
@@ -252,7 +255,7 @@ pub struct MarkJob {
     pub b: Source,
     /// Length of both in bytes.
     pub len: u64,
-    /// Address of the mask. It covers `len.div_ceil(8)` bytes; bits behind the end count as not equal.
+    /// Address of the mask. It covers `len.div_ceil(8)` bytes; bits behind the end are cleared.
     pub mask: u64,
     /// How the bits of equal bytes go into it.
     pub change: MaskChange,

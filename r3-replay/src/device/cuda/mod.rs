@@ -1,5 +1,6 @@
 //! The CUDA device: the driver API of a real GPU.
 
+mod bulk;
 mod compare;
 mod driver;
 mod locked;
@@ -11,10 +12,10 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
-use self::compare::Comparer;
+use self::bulk::{Bulk, Gpu};
 use self::driver::{Driver, Object};
 pub(super) use self::locked::LockedMemory;
-use self::staging::{SLOT_LEN, Staging};
+use self::staging::{SLOT_LEN, SLOTS, Staging};
 use self::table::{
     DEVICE_BLOCK_SHARED, DEVICE_BLOCK_THREADS, DEVICE_BUS_WIDTH, DEVICE_CC_MAJOR, DEVICE_CC_MINOR,
     DEVICE_L2, DEVICE_MEMORY_CLOCK, DEVICE_MULTIPROCESSOR_THREADS, DEVICE_MULTIPROCESSORS,
@@ -23,8 +24,8 @@ use self::table::{
 use super::operations::HostBytes;
 use super::{
     AddressRange, CompareRange, Device, DeviceError, DeviceInfo, Effort, Fill, GlobalAddress,
-    HostBuffer, HostCopy, JitOption, KernelHandle, LaunchConfig, ModuleHandle, Piece, Platform,
-    compare_by_reading, describe, host,
+    HostBuffer, HostCopy, JitOption, JudgeJob, Judged, KernelHandle, LaunchConfig, MarkJob,
+    MaskJob, ModuleHandle, Piece, Place, Platform, compare_by_reading, describe, host,
 };
 use crate::evaluate::describe::DeviceDescription;
 
@@ -45,7 +46,8 @@ pub struct CudaDevice {
     mapping_granularity: u64,
     context: Option<Object>,
     staging: Option<Staging>,
-    comparer: Option<Comparer>,
+    /// `None` before the first use; `Some(None)` when the driver cannot run the kernels.
+    bulk: Option<Option<Bulk<Gpu>>>,
     timer: Option<(Object, Object)>,
     /// What is written to take everything else out of the level-2 cache.
     flushed: Option<AddressRange>,
@@ -97,7 +99,7 @@ impl CudaDevice {
             mapping_granularity,
             context: None,
             staging: None,
-            comparer: None,
+            bulk: None,
             timer: None,
             flushed: None,
             modules: HashMap::new(),
@@ -112,6 +114,16 @@ impl CudaDevice {
             self.context = Some(self.driver.make_context(self.device)?);
         }
         Ok(&self.driver)
+    }
+
+    /// The kernels for operations in bulk; `None` when the driver cannot run them.
+    fn bulk(&mut self) -> Result<Option<&mut Bulk<Gpu>>, DeviceError> {
+        self.ready()?;
+        let driver = &self.driver;
+        Ok(self
+            .bulk
+            .get_or_insert_with(|| Gpu::load(Arc::clone(driver)))
+            .as_mut())
     }
 
     /// An attribute of the device; 0 when the driver does not know it.
@@ -279,7 +291,7 @@ impl Device for CudaDevice {
             return Ok(());
         }
         if self.staging.is_none() {
-            self.staging = Some(Staging::new(Arc::clone(&self.driver))?);
+            self.staging = Some(Staging::new(Arc::clone(&self.driver), SLOT_LEN, SLOTS)?);
         }
         let Some(staging) = &mut self.staging else {
             return Ok(());
@@ -312,17 +324,51 @@ impl Device for CudaDevice {
     }
 
     fn compare(&mut self, ranges: &[CompareRange]) -> Result<Vec<bool>, DeviceError> {
-        self.ready()?;
-        if self.comparer.is_none() {
-            self.comparer = Some(Comparer::new(Arc::clone(&self.driver)));
-        }
-        let on_device = match &mut self.comparer {
-            Some(comparer) => comparer.compare(ranges)?,
-            None => None,
-        };
-        match on_device {
-            Some(differs) => Ok(differs),
+        match self.bulk()? {
+            Some(bulk) => bulk.compare(ranges),
             None => compare_by_reading(self, ranges),
+        }
+    }
+
+    fn place(&mut self, pieces: &[Place]) -> Result<(), DeviceError> {
+        match self.bulk()? {
+            Some(bulk) => bulk.place(pieces),
+            None => host::place(self, pieces),
+        }
+    }
+
+    fn judge(&mut self, jobs: &[JudgeJob]) -> Result<Vec<Judged>, DeviceError> {
+        match self.bulk()? {
+            Some(bulk) => bulk.judge(jobs),
+            None => host::judge(self, jobs),
+        }
+    }
+
+    fn mark_equal(&mut self, jobs: &[MarkJob]) -> Result<(), DeviceError> {
+        match self.bulk()? {
+            Some(bulk) => bulk.mark_equal(jobs),
+            None => host::mark_equal(self, jobs),
+        }
+    }
+
+    fn change_masks(&mut self, jobs: &[MaskJob]) -> Result<(), DeviceError> {
+        match self.bulk()? {
+            Some(bulk) => bulk.change_masks(jobs),
+            None => host::change_masks(self, jobs),
+        }
+    }
+
+    fn count_bits(&mut self, masks: &[AddressRange]) -> Result<Vec<u64>, DeviceError> {
+        match self.bulk()? {
+            Some(bulk) => bulk.count_bits(masks),
+            None => host::count_bits(self, masks),
+        }
+    }
+
+    fn checksums(&mut self, key: u64, ranges: &[AddressRange]) -> Result<Vec<u64>, DeviceError> {
+        match self.bulk()? {
+            Some(bulk) => bulk.checksums(key, ranges),
+            None => host::checksums(self, key, ranges),
         }
     }
 

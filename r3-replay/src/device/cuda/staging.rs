@@ -8,9 +8,10 @@ use std::sync::Arc;
 use super::driver::{Driver, HostMemory, Object};
 use crate::device::DeviceError;
 
-/// Bytes of one slot.
+/// Bytes of one slot, for content of memory.
 pub const SLOT_LEN: usize = 16 << 20;
-const SLOTS: usize = 4;
+/// Slots of a ring.
+pub const SLOTS: usize = 4;
 
 struct Slot {
     memory: HostMemory,
@@ -27,15 +28,15 @@ pub struct Staging {
 }
 
 impl Staging {
-    /// Allocates the ring.
-    pub fn new(driver: Arc<Driver>) -> Result<Self, DeviceError> {
+    /// Allocates a ring of `slots` slots of `len` bytes.
+    pub fn new(driver: Arc<Driver>, len: usize, slots: usize) -> Result<Self, DeviceError> {
         let mut staging = Self {
             driver,
             slots: Vec::new(),
             next: 0,
         };
-        for _ in 0..SLOTS {
-            let memory = staging.driver.host_memory(SLOT_LEN)?;
+        for _ in 0..slots {
+            let memory = staging.driver.host_memory(len)?;
             let background = memory.is_locked() && staging.driver.writes_in_background();
             staging.slots.push(Slot {
                 memory,
