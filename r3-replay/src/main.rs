@@ -3,12 +3,14 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    // A worker of a compilation: this program, started by itself. Nothing comes before it.
-    if std::env::args_os()
-        .nth(1)
-        .is_some_and(|first| first == r3_replay::remix::WORKER)
-    {
-        r3_codegen::worker::serve();
+    // A worker of a compilation or of a device: this program, started by itself. Nothing comes before it.
+    if let Some(first) = std::env::args_os().nth(1) {
+        if first == r3_replay::remix::WORKER {
+            r3_codegen::worker::serve();
+        }
+        if first == r3_replay::evaluate::worker::DEVICE_WORKER {
+            r3_replay::evaluate::worker::serve();
+        }
     }
     r3_replay::cli::main()
 }

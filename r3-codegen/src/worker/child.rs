@@ -92,7 +92,7 @@ impl Child {
                 }
                 left = left.min(of_stage);
             }
-            if let Err(error) = self.process.wait_for_events(!rest.is_empty(), None, left) {
+            if let Err(error) = self.process.wait_for_events(!rest.is_empty(), left) {
                 return Outcome::Garbled(now, error);
             }
             self.process.drain_log();

@@ -114,23 +114,16 @@ impl Process {
         self.inbox.clear();
     }
 
-    /// Waits until it says something, can be sent more, or `wake` can be read, but no longer than `limit`.
-    pub fn wait_for_events(
-        &self,
-        sending: bool,
-        wake: Option<RawFd>,
-        limit: Duration,
-    ) -> io::Result<()> {
+    /// Waits until it says something or can be sent more, but no longer than `limit`.
+    pub fn wait_for_events(&self, sending: bool, limit: Duration) -> io::Result<()> {
         let interest = if sending {
             libc::POLLIN | libc::POLLOUT
         } else {
             libc::POLLIN
         };
-        // A negative number is passed over.
         let mut events = [
             (self.connection.as_raw_fd(), interest),
             (self.stderr.as_raw_fd(), libc::POLLIN),
-            (wake.unwrap_or(-1), libc::POLLIN),
         ]
         .map(|(fd, events)| libc::pollfd {
             fd,
@@ -139,7 +132,7 @@ impl Process {
         });
         let millis = libc::c_int::try_from(limit.as_millis().saturating_add(1)).unwrap_or(1 << 30);
         // SAFETY: the structures live here, and there are as many.
-        if unsafe { libc::poll(events.as_mut_ptr(), 3, millis) } < 0 {
+        if unsafe { libc::poll(events.as_mut_ptr(), 2, millis) } < 0 {
             let error = io::Error::last_os_error();
             if error.kind() != io::ErrorKind::Interrupted {
                 return Err(error);

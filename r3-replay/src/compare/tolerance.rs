@@ -201,6 +201,16 @@ impl Tolerances {
         Ok(())
     }
 
+    /// The rules, in the order in which they were added.
+    pub fn rules(&self) -> &[BufferRule] {
+        &self.rules
+    }
+
+    /// The tolerance of floating-point buffers whose type was inferred and for which no rule gives another.
+    pub fn inferred(&self) -> Tolerance {
+        self.inferred
+    }
+
     /// Sets the tolerance of floating-point buffers whose type was inferred and for which no rule
     /// gives another.
     pub fn set_inferred(&mut self, tolerance: Tolerance) {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use r3_codegen::recipe::{Bounds, Contraction};
+use r3_codegen::recipe::{Bounds, CacheOperators, Contraction};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_128;
 
@@ -87,6 +87,8 @@ pub struct Build {
     pub approximate: Approximate,
     /// Loads from global memory go through the read-only path (`ld.global.nc`).
     pub read_only_loads: bool,
+    /// Cache operators of loads and stores in global memory, where the code has none of its own.
+    pub cache_operators: CacheOperators,
     /// Launch bounds in place of the original's.
     pub bounds: Bounds,
     /// Options of the assembler in `ptxas` spelling: `-dlcm=cs`, `-O2`.
@@ -107,6 +109,7 @@ impl Default for Build {
             specialise: Vec::new(),
             approximate: Approximate::default(),
             read_only_loads: false,
+            cache_operators: CacheOperators::default(),
             bounds: Bounds::default(),
             assembler_options: Vec::new(),
         }
@@ -235,7 +238,7 @@ impl<'de> Deserialize<'de> for CandidateId {
 }
 
 /// Bytes as text in formats for people.
-mod base64_bytes {
+pub(crate) mod base64_bytes {
     use base64::Engine as _;
     use base64::engine::general_purpose::STANDARD;
     use serde::{Deserialize, Deserializer, Serializer};
@@ -255,6 +258,28 @@ mod base64_bytes {
         } else {
             Vec::<u8>::deserialize(deserializer)
         }
+    }
+}
+
+/// As [`base64_bytes`], of what may be missing.
+pub(crate) mod base64_bytes_or_none {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    #[derive(Serialize, Deserialize)]
+    struct Bytes(#[serde(with = "super::base64_bytes")] Vec<u8>);
+
+    pub fn serialize<S: Serializer>(
+        bytes: &Option<Vec<u8>>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        bytes.clone().map(Bytes).serialize(serializer)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Vec<u8>>, D::Error> {
+        let bytes = Option::<Bytes>::deserialize(deserializer)?;
+        Ok(bytes.map(|Bytes(bytes)| bytes))
     }
 }
 

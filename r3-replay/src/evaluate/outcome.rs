@@ -41,6 +41,28 @@ pub struct Outcome {
     pub notes: Vec<String>,
 }
 
+impl Outcome {
+    /// Of a candidate that did not run.
+    pub fn without_run(
+        candidate: CandidateId,
+        verdict: Verdict,
+        reason: impl Into<String>,
+    ) -> Self {
+        Self {
+            candidate,
+            verdict,
+            reason: Some(reason.into()).filter(|reason| !reason.is_empty()),
+            failure: None,
+            code: None,
+            guards: Vec::new(),
+            launches: Vec::new(),
+            score: None,
+            cost: Cost::default(),
+            notes: Vec::new(),
+        }
+    }
+}
+
 /// How a candidate came out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -33,6 +33,8 @@ pub struct Plan {
     pub compile_twice: bool,
     /// Whether the worker is started anew before it.
     pub fresh_process: bool,
+    /// Whether it is measured although an equal candidate was.
+    pub again: bool,
 }
 
 /// A launch and how much it counts.
@@ -74,6 +76,7 @@ impl Default for Plan {
             regime: Regime::default(),
             compile_twice: false,
             fresh_process: false,
+            again: false,
         }
     }
 }

@@ -76,7 +76,7 @@ pub enum OriginError {
 
 /// A form of code to begin with.
 #[derive(
-    Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, serde::Serialize, serde::Deserialize,
+    Clone, Copy, Debug, PartialEq, Eq, Hash, clap::ValueEnum, serde::Serialize, serde::Deserialize,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum From {
@@ -205,7 +205,7 @@ fn ptx(text: String, kernel: &str, from: String) -> Origin {
 }
 
 /// What `.target` names: `sm_90a`.
-fn target(ptx: &str) -> Option<String> {
+pub fn target(ptx: &str) -> Option<String> {
     ptx.lines()
         .filter_map(|line| line.trim().strip_prefix(".target"))
         .flat_map(|rest| rest.split([',', ' ', '\t']))

@@ -1,5 +1,6 @@
 //! What is asked of an evaluator, and what it tells.
 
+use std::fmt;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -101,6 +102,15 @@ pub enum DeviceChoice {
     Cuda(i32),
     /// The CPU device, with the architecture that it stands for, e.g. 90.
     Cpu(u32),
+}
+
+impl fmt::Display for DeviceChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cuda(ordinal) => write!(f, "GPU {ordinal}"),
+            Self::Cpu(sm) => write!(f, "CPU device (sm_{sm})"),
+        }
+    }
 }
 
 /// How an evaluator is doing.

@@ -1,0 +1,111 @@
+//! The code that a candidate begins with.
+
+use std::path::PathBuf;
+use std::sync::{Arc, PoisonError};
+
+use r3_archive::Archive;
+use r3_archive::model::{KernelRecord, ParamLayout};
+use r3_codegen::recipe::{Code, Compiler, Source};
+use r3_image::{Image, KernelInfo};
+
+use super::{Refusal, Subject};
+use crate::attach::matching::{self, Unfit};
+use crate::evaluate::candidate::CandidateCode;
+use crate::evaluate::outcome::Verdict;
+use crate::remix::origin::{self, From, Origin};
+
+/// Which form of the archive.
+pub(super) type Key = Option<From>;
+
+/// Where CUDA C++ of a candidate seems to be, for messages.
+const SOURCE_NAME: &str = "candidate.cu";
+
+impl Subject {
+    pub(super) fn origin(&self, code: &CandidateCode) -> Result<Arc<Origin>, Refusal> {
+        let given = |code: Code, what: &str| Origin {
+            target: match &code {
+                Code::Ptx(text) => origin::target(text),
+                _ => None,
+            },
+            code,
+            kernel: self.kernel.name.clone(),
+            from: what.to_owned(),
+        };
+        let origin = match code {
+            CandidateCode::Captured { from } => return self.captured(*from),
+            CandidateCode::Ptx(text) => {
+                let parsed = Image::parse(text.as_bytes());
+                if let Some(info) = parsed.kernel(&self.kernel.name) {
+                    fits(&self.archive, &self.kernel, &info)?;
+                }
+                given(Code::Ptx(text.clone()), "the candidate's PTX")
+            }
+            CandidateCode::Llvm(text) => given(Code::Llvm(text.clone()), "the candidate's LLVM IR"),
+            CandidateCode::Bitcode(bytes) => {
+                given(Code::Bitcode(bytes.clone()), "the candidate's bitcode")
+            }
+            CandidateCode::Source(source) => {
+                let code = Code::Source(Source {
+                    text: source.text.clone(),
+                    name: PathBuf::from(SOURCE_NAME),
+                    headers: source.headers.clone(),
+                    name_expressions: Vec::new(),
+                    compiler: Compiler::Any,
+                    program: None,
+                    options: source.options.clone(),
+                    directory: None,
+                });
+                let mut origin = given(code, "the candidate's source");
+                if let Some(kernel) = &source.kernel {
+                    origin.kernel.clone_from(kernel);
+                }
+                origin
+            }
+            CandidateCode::Recorded | CandidateCode::Cubin(_) => {
+                return Err(Refusal::refused("this code is not compiled"));
+            }
+        };
+        Ok(Arc::new(origin))
+    }
+
+    /// A form of the archive: found once.
+    fn captured(&self, from: Key) -> Result<Arc<Origin>, Refusal> {
+        let mut origins = self.origins.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = origins.entry(from).or_insert_with(|| {
+            origin::of_archive(&self.archive, &self.kernel, self.sm(), from)
+                .map(Arc::new)
+                .map_err(|error| error.to_string())
+        });
+        found.clone().map_err(Refusal::no_code)
+    }
+}
+
+/// Code must take the parameters as the captured launches have them.
+pub(super) fn fits(
+    archive: &Archive,
+    kernel: &KernelRecord,
+    info: &KernelInfo,
+) -> Result<(), Refusal> {
+    match matching::fits(archive, kernel, info) {
+        Ok(()) | Err(Unfit::Unknown) => Ok(()),
+        Err(unfit) => Err(Refusal {
+            verdict: Verdict::NoCode,
+            reason: format!("the code is of another kernel with this name: {unfit}"),
+        }),
+    }
+}
+
+/// Where the parameters lie: as recorded, else as the code says.
+pub(super) fn layout(archive: &Archive, record: &KernelRecord) -> Vec<ParamLayout> {
+    if !record.params.is_empty() {
+        return record.params.clone();
+    }
+    let module = record.module.and_then(|module| archive.module(module));
+    let image = module.and_then(|module| archive.read_blob(&module.image).ok());
+    image
+        .and_then(|bytes| Image::from_vec(bytes).kernel_layout(&record.name))
+        .unwrap_or_default()
+        .into_iter()
+        .map(|(offset, size)| ParamLayout { offset, size })
+        .collect()
+}

@@ -1,1 +1,0 @@
-//! One process for each device, with a watchdog.
