@@ -5,6 +5,7 @@ mod bench;
 mod capture;
 mod convert;
 mod device;
+mod evaluator;
 mod extract;
 mod fsck;
 mod info;
@@ -16,7 +17,9 @@ mod remix;
 mod resume;
 mod run;
 mod select;
+mod serve;
 mod show;
+mod status;
 mod trim;
 mod verify;
 
@@ -50,6 +53,8 @@ enum Command {
     Remix(remix::Args),
     Fsck(fsck::Args),
     Convert(convert::Args),
+    Serve(serve::Args),
+    Status(status::Args),
     Capture(capture::Args),
 }
 
@@ -111,6 +116,8 @@ pub fn main() -> ExitCode {
         Command::Remix(args) => remix::run(args, &mut out),
         Command::Fsck(args) => fsck::run(args, &mut out),
         Command::Convert(args) => convert::run(args, &mut out),
+        Command::Serve(args) => serve::run(args, &mut out),
+        Command::Status(args) => status::run(args, &mut out),
         Command::Capture(args) => capture::run(args),
     };
     match result.and_then(|code| out.flush().map(|()| code)) {

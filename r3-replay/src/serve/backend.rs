@@ -5,10 +5,10 @@ use std::path::Path;
 use r3_archive::model::LaunchId;
 
 use super::problem::Problem;
-use super::protocol::KernelSummary;
+use super::protocol::{ArtifactRequest, KernelSummary};
 use crate::evaluate::describe::KernelDescription;
 use crate::evaluate::engine::Prepared;
-use crate::evaluate::evaluator::{ArchiveId, Event, JobId, Request, Status, SubmitError};
+use crate::evaluate::evaluator::{ArchiveId, Artifact, Event, JobId, Request, Status, SubmitError};
 
 /// Something that judges candidates: the evaluator, or a script in tests. Called from several threads.
 pub trait Backend: Send + Sync {
@@ -34,6 +34,9 @@ pub trait Backend: Send + Sync {
 
     /// Cancels a job. `false` when it is done already or unknown.
     fn cancel(&self, job: JobId) -> bool;
+
+    /// The code that a candidate is. May take long.
+    fn artifact(&self, wanted: &ArtifactRequest) -> Result<Artifact, Problem>;
 
     /// All events from the first on, as they come: the iterator waits for the next, and ends when the backend has ended.
     fn events(&self) -> Box<dyn Iterator<Item = Event> + Send>;

@@ -43,8 +43,8 @@ struct State {
     kept: VecDeque<Kept>,
     bytes: usize,
     jobs: HashMap<JobId, Job>,
-    /// The last job that was noted.
-    last_job: Option<JobId>,
+    /// The first and the last job that were noted.
+    noted: Option<(JobId, JobId)>,
 }
 
 struct Kept {
@@ -147,7 +147,8 @@ impl Hub {
             match backend.submit(request) {
                 Ok(job) => {
                     let mut state = self.state();
-                    state.last_job = state.last_job.max(Some(job));
+                    let (first, last) = state.noted.unwrap_or((job, job));
+                    state.noted = Some((first.min(job), last.max(job)));
                     state.jobs.insert(
                         job,
                         Job {
@@ -180,13 +181,18 @@ impl Hub {
                 event: known.newest.clone(),
                 done: known.done,
             }),
-            None if job.0 > 0 && Some(job) <= state.last_job => Err(Problem::new(
-                Code::JobGone,
-                format!(
-                    "job {} is done, and its outcome is not kept any more",
-                    job.0
-                ),
-            )),
+            None if state
+                .noted
+                .is_some_and(|(first, last)| first <= job && job <= last) =>
+            {
+                Err(Problem::new(
+                    Code::JobGone,
+                    format!(
+                        "job {} is done, and its outcome is not kept any more",
+                        job.0
+                    ),
+                ))
+            }
             None => Err(Problem::new(
                 Code::NoJob,
                 format!("there is no job {}", job.0),
@@ -268,7 +274,7 @@ impl Hub {
         let Ok(text): Result<Arc<RawValue>, _> = text else {
             return;
         };
-        if event.state == JobState::Queued {
+        if !self.state().jobs.contains_key(&event.job) {
             drop(
                 self.submitting
                     .lock()
@@ -282,6 +288,16 @@ impl Hub {
             job.done = done;
             job.group.clone()
         });
+        // Events that were lost before they came here are told as missed, like those that are not kept any more.
+        if state
+            .kept
+            .back()
+            .is_some_and(|last| last.sequence + 1 != event.sequence)
+        {
+            state.kept.clear();
+            state.bytes = 0;
+            state.jobs.retain(|_, job| !job.done);
+        }
         state.bytes += text.get().len() + OVERHEAD;
         state.kept.push_back(Kept {
             sequence: event.sequence,

@@ -9,7 +9,7 @@
 //! 4. `connections`: how many there are, and how long a client may take.
 //! 5. `routes`: endpoints. [`protocol`] has what goes over the wire, [`problem`] what is answered when something is wrong.
 //! 6. `hub`: jobs and their events, kept up to a size.
-//! 7. [`backend`]: what a server needs of an evaluator.
+//! 7. [`backend`]: what a server needs of an evaluator; `evaluator` gives it.
 //! 8. [`server`]: all of it, started and ended. `metrics` are its numbers.
 //!
 //! # Invariants
@@ -44,6 +44,8 @@ pub mod problem;
 mod hub;
 
 pub mod backend;
+
+mod evaluator;
 
 mod metrics;
 

@@ -44,6 +44,8 @@ pub enum Code {
     Kernel,
     /// The plan cannot be followed.
     Plan,
+    /// The code cannot be had.
+    Code,
     /// No such job.
     NoJob,
     /// The job's outcome is not kept any more.
@@ -107,6 +109,11 @@ pub(super) const PROBLEMS: &[(Code, u16, &str)] = &[
         "`GET /v1/archives/ID/kernels` lists the names.",
     ),
     (Code::Plan, 422, "Change the plan."),
+    (
+        Code::Code,
+        422,
+        "`message` has what the compiler or the archive says: change the candidate.",
+    ),
     (
         Code::NoJob,
         404,

@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use r3_archive::model::LaunchId;
 use serde::{Deserialize, Serialize};
 
-use crate::evaluate::candidate::CandidateId;
+use crate::evaluate::candidate::{Candidate, CandidateId};
 use crate::evaluate::engine::Prepared;
 use crate::evaluate::evaluator::{ArchiveId, Event, JobId, Request, Status};
+use crate::evaluate::plan::Plan;
 
 /// The version of the protocol, which is in every path: `/v1`.
 pub const PROTOCOL: u32 = 1;
@@ -114,6 +115,21 @@ pub struct PrepareRequest {
 pub struct PrepareAnswer {
     /// Launch by launch.
     pub launches: Vec<Prepared>,
+}
+
+/// Body of `POST /v1/artifact`. The answer is an [`Artifact`](crate::evaluate::evaluator::Artifact).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ArtifactRequest {
+    /// The archive.
+    pub archive: ArchiveId,
+    /// The kernel, as in a [`Request`].
+    pub kernel: String,
+    /// The candidate whose code it is.
+    pub candidate: Candidate,
+    /// Its plan: the launches decide what is specialised.
+    #[serde(default)]
+    pub plan: Plan,
 }
 
 /// Body of `POST /v1/jobs`.

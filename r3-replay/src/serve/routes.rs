@@ -29,9 +29,9 @@ use super::hub::{Interest, Newest};
 use super::metrics;
 use super::problem::{Code, Problem};
 use super::protocol::{
-    Archives, CancelAnswer, CancelRequest, DescribeRequest, EventsQuery, Hello, INSTANCE_HEADER,
-    Kernels, Line, OpenArchive, OpenRequest, PROTOCOL, PrepareAnswer, PrepareRequest, ServerStatus,
-    StatusAnswer, SubmitAnswer, SubmitRequest, WireLimits,
+    Archives, ArtifactRequest, CancelAnswer, CancelRequest, DescribeRequest, EventsQuery, Hello,
+    INSTANCE_HEADER, Kernels, Line, OpenArchive, OpenRequest, PROTOCOL, PrepareAnswer,
+    PrepareRequest, ServerStatus, StatusAnswer, SubmitAnswer, SubmitRequest, WireLimits,
 };
 use super::server::Shared;
 use crate::evaluate::evaluator::{ArchiveId, JobId};
@@ -66,6 +66,7 @@ pub(super) fn router(shared: Arc<Shared>) -> Router {
         .route("/v1/archives/{archive}/kernels", get(kernels))
         .route("/v1/describe", post(describe))
         .route("/v1/prepare", post(prepare))
+        .route("/v1/artifact", post(artifact))
         .route("/v1/jobs", post(submit))
         .route("/v1/jobs/{job}", get(job))
         .route("/v1/cancel", post(cancel))
@@ -244,6 +245,12 @@ async fn prepare(State(shared): SharedState, request: Request) -> Answer {
     });
     let launches = prepared.await??;
     Ok(json(StatusCode::OK, &PrepareAnswer { launches }))
+}
+
+async fn artifact(State(shared): SharedState, request: Request) -> Answer {
+    let wanted: ArtifactRequest = read(&shared, request).await?;
+    let artifact = long(&shared, move |shared| shared.backend.artifact(&wanted)).await??;
+    Ok(json(StatusCode::OK, &artifact))
 }
 
 async fn submit(State(shared): SharedState, request: Request) -> Answer {

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use tokio::net::{TcpListener, UnixListener};
 use tokio::runtime::Runtime;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::timeout;
 
@@ -249,29 +248,7 @@ impl Server {
         Stopper(Arc::clone(&self.shared))
     }
 
-    /// Ends it on SIGTERM and SIGINT. A second one ends the process at once, with the status of a program that was killed by it.
-    pub fn stop_on_signals(&self) -> Result<(), ServeError> {
-        let _inside = self.runtime.enter();
-        let mut terminate = signal(SignalKind::terminate()).map_err(ServeError::Own)?;
-        let mut interrupt = signal(SignalKind::interrupt()).map_err(ServeError::Own)?;
-        let shared = Arc::clone(&self.shared);
-        self.runtime.spawn(async move {
-            loop {
-                let number = tokio::select! {
-                    Some(()) = terminate.recv() => libc::SIGTERM,
-                    Some(()) = interrupt.recv() => libc::SIGINT,
-                    else => return,
-                };
-                if *shared.stop.borrow() {
-                    std::process::exit(128 + number);
-                }
-                shared.stop();
-            }
-        });
-        Ok(())
-    }
-
-    /// Waits until somebody ends it (by the endpoint, a [`Stopper`] or a signal), then ends everything: running jobs are
+    /// Waits until somebody ends it (by the endpoint or a [`Stopper`]), then ends everything: running jobs are
     /// cancelled, workers have ended, clients were told, and the socket file is gone.
     pub fn wait(self) {
         let Self {

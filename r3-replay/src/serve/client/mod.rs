@@ -21,14 +21,14 @@ pub use events::{Events, EventsFrom, Next, Update};
 use super::address::Address;
 use super::problem::{Code, Problem};
 use super::protocol::{
-    Archives, CancelAnswer, CancelRequest, DescribeRequest, Hello, JobReport, KernelSummary,
-    Kernels, OpenArchive, OpenRequest, PROTOCOL, PrepareAnswer, PrepareRequest, StatusAnswer,
-    SubmitAnswer, SubmitRequest,
+    Archives, ArtifactRequest, CancelAnswer, CancelRequest, DescribeRequest, Hello, JobReport,
+    KernelSummary, Kernels, OpenArchive, OpenRequest, PROTOCOL, PrepareAnswer, PrepareRequest,
+    StatusAnswer, SubmitAnswer, SubmitRequest,
 };
 use super::token::Token;
 use crate::evaluate::describe::KernelDescription;
 use crate::evaluate::engine::Prepared;
-use crate::evaluate::evaluator::{ArchiveId, JobId, Request};
+use crate::evaluate::evaluator::{ArchiveId, Artifact, JobId, Request};
 use wire::{Answer, Wire};
 
 /// How long an answer to a short question may take.
@@ -276,6 +276,11 @@ impl Client {
         };
         let answer: CancelAnswer = self.post("/v1/cancel", &request, SHORT)?;
         Ok(answer.cancelled)
+    }
+
+    /// The code that a candidate is, as it is loaded, and what it was made from.
+    pub fn artifact(&self, wanted: &ArtifactRequest) -> Result<Artifact, ClientError> {
+        self.post("/v1/artifact", wanted, LONG)
     }
 
     /// Events of jobs, over a connection of their own.

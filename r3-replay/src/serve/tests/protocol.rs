@@ -9,9 +9,11 @@ use super::scripted::Scripted;
 use super::{Running, request, requests};
 use crate::evaluate::evaluator::{ArchiveId, JobId, JobState};
 use crate::evaluate::outcome::Verdict;
+use crate::evaluate::plan::Plan;
 use crate::serve::address::Address;
 use crate::serve::client::{Client, ClientError, EventsFrom, Next, Update};
 use crate::serve::problem::Code;
+use crate::serve::protocol::ArtifactRequest;
 use crate::serve::server::{ServeError, Server, ServerOptions};
 use crate::serve::token::Token;
 
@@ -55,6 +57,14 @@ fn a_candidate_goes_its_way_over_a_unix_socket_and_over_tcp() {
         assert_eq!(client.describe(archive, "saxpy").unwrap().max_threads, 1024);
         let prepared = client.prepare(archive, "saxpy", &[LaunchId(1)]).unwrap();
         assert_eq!(prepared[0].launch, LaunchId(1));
+
+        let wanted = ArtifactRequest {
+            archive,
+            kernel: "saxpy".to_owned(),
+            candidate: request(archive, 1).candidate,
+            plan: Plan::default(),
+        };
+        assert_eq!(client.artifact(&wanted).unwrap().bytes, b".version 9.0");
 
         let submitted = client.submit(&requests(archive, 2), Some("run")).unwrap();
         assert_eq!(submitted.jobs, [JobId(1), JobId(2)]);

@@ -7,14 +7,17 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use r3_archive::model::LaunchId;
 
+use crate::code::Form;
 use crate::evaluate::candidate::Candidate;
 use crate::evaluate::describe::{DeviceDescription, KernelDescription};
 use crate::evaluate::engine::Prepared;
-use crate::evaluate::evaluator::{ArchiveId, Event, JobId, JobState, Request, Status, SubmitError};
+use crate::evaluate::evaluator::{
+    ArchiveId, Artifact, Event, JobId, JobState, Request, Status, SubmitError,
+};
 use crate::evaluate::outcome::{Cost, Outcome, Verdict};
 use crate::serve::backend::Backend;
 use crate::serve::problem::{Code, Problem};
-use crate::serve::protocol::KernelSummary;
+use crate::serve::protocol::{ArtifactRequest, KernelSummary};
 
 /// Knows one kernel, `saxpy`, of any archive.
 pub(super) struct Scripted {
@@ -223,6 +226,24 @@ impl Backend for Scripted {
             .lock()
             .unwrap()
             .finish(job, Verdict::Cancelled, 0)
+    }
+
+    fn artifact(&self, wanted: &ArtifactRequest) -> Result<Artifact, Problem> {
+        self.known(wanted.archive)?;
+        Ok(Artifact {
+            candidate: wanted.candidate.id(),
+            name: wanted.kernel.clone(),
+            image: String::new(),
+            form: Form::Ptx(90),
+            bytes: b".version 9.0".to_vec(),
+            cubin: None,
+            ptx: Some(".version 9.0".to_owned()),
+            llvm: None,
+            guards: Vec::new(),
+            change: wanted.candidate.launch,
+            assembler: None,
+            notes: Vec::new(),
+        })
     }
 
     fn events(&self) -> Box<dyn Iterator<Item = Event> + Send> {
