@@ -5,6 +5,7 @@ mod bench;
 mod capture;
 mod convert;
 mod device;
+mod evaluate;
 mod evaluator;
 mod extract;
 mod fsck;
@@ -17,6 +18,7 @@ mod remix;
 mod resume;
 mod run;
 mod select;
+mod selftest;
 mod serve;
 mod show;
 mod status;
@@ -51,11 +53,13 @@ enum Command {
     Trim(trim::TrimArgs),
     Merge(trim::MergeArgs),
     Remix(remix::Args),
+    Evaluate(evaluate::Args),
     Fsck(fsck::Args),
     Convert(convert::Args),
     Serve(serve::Args),
     Status(status::Args),
     Capture(capture::Args),
+    Selftest(selftest::Args),
 }
 
 /// Everything as it should be.
@@ -114,10 +118,12 @@ pub fn main() -> ExitCode {
         Command::Trim(args) => trim::trim(args, &mut out),
         Command::Merge(args) => trim::merge(args, &mut out),
         Command::Remix(args) => remix::run(args, &mut out),
+        Command::Evaluate(args) => evaluate::run(args, &mut out),
         Command::Fsck(args) => fsck::run(args, &mut out),
         Command::Convert(args) => convert::run(args, &mut out),
         Command::Serve(args) => serve::run(args, &mut out),
         Command::Status(args) => status::run(args, &mut out),
+        Command::Selftest(args) => selftest::run(args, &mut out),
         Command::Capture(args) => capture::run(args),
     };
     match result.and_then(|code| out.flush().map(|()| code)) {
