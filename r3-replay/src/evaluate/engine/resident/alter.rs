@@ -9,7 +9,12 @@ use super::kept::{Altered, Expected};
 use super::make::regions;
 use super::{Bound, Resident, Trouble, Watch, not_ready};
 use crate::device::COMPARE_CHUNK;
+use crate::evaluate::engine::Lost;
 use crate::replay::Shape;
+
+/// What stands for a buffer's name in [`Lost::poisoned`](super::super::Lost::poisoned) when the original lost the device
+/// with other inputs.
+pub const PERTURBED: &str = "perturbed inputs";
 
 /// Bytes in place of recorded ones, before the launch.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,14 +29,14 @@ pub struct Edit {
 
 impl Resident<'_> {
     /// Gives a launch other inputs, runs the original on them, and judges by what it leaves from now on. Bytes that are
-    /// poisoned anyway stay poisoned. Returns why nothing can be judged by these inputs (the launch is as recorded then):
-    /// the original stops, writes elsewhere, or does not leave the same twice.
+    /// poisoned anyway stay poisoned. The inner error is why nothing can be judged by these inputs (the launch is as
+    /// recorded then): the original stops, or does not leave the same twice.
     pub fn alter(
         &mut self,
         launch: LaunchId,
         edits: Vec<Edit>,
         watch: &dyn Watch,
-    ) -> Result<Option<String>, Trouble> {
+    ) -> Result<Result<(), String>, Trouble> {
         self.unalter(launch)?;
         self.activate(launch)?;
         let Some(kept) = self.launches.get_mut(&launch) else {
@@ -44,14 +49,20 @@ impl Resident<'_> {
             expected: kept.expected,
         });
         let why = match self.oracle(launch, watch) {
-            Ok(None) => return Ok(None),
+            Ok(None) => return Ok(Ok(())),
             Ok(Some(why)) => why,
-            Err(trouble @ (Trouble::Lost(_) | Trouble::Machine(_))) => return Err(trouble),
+            Err(Trouble::Lost(lost)) => {
+                return Err(Trouble::Lost(Lost {
+                    poisoned: Some((launch, PERTURBED.to_owned())),
+                    ..lost
+                }));
+            }
+            Err(trouble @ Trouble::Machine(_)) => return Err(trouble),
             Err(trouble) => trouble.to_string(),
         };
         self.distrust();
         self.unalter(launch)?;
-        Ok(Some(why))
+        Ok(Err(why))
     }
 
     fn oracle(&mut self, launch: LaunchId, watch: &dyn Watch) -> Result<Option<String>, Trouble> {
@@ -64,10 +75,7 @@ impl Resident<'_> {
             .replayer
             .bind(&record, None, &Shape::recorded(&record))
             .map_err(|error| Trouble::of_replay(error, false))?;
-        let bound = Bound {
-            code,
-            candidate: false,
-        };
+        let bound = Bound::original(code);
         let told = self
             .write_variables(&bound, true)
             .and_then(|()| self.restore_plainly(&bound))

@@ -13,6 +13,9 @@ pub enum Trouble {
     /// The kernel stopped. The device stays usable.
     #[error("{0}")]
     Fault(String),
+    /// It ran past the limit of a device that has one of its own. The device stays usable.
+    #[error("{0}")]
+    Timeout(String),
     /// This kind of device cannot do it, which says nothing about the code.
     #[error("{0}")]
     CannotRun(String),
@@ -39,7 +42,10 @@ impl Trouble {
     pub fn of_device(error: DeviceError, candidate: bool) -> Self {
         let text = error.to_string();
         match error {
-            DeviceError::Fault(_) => Self::Fault(text),
+            DeviceError::Fault(fault) => match fault.kind {
+                r3_emu::FaultKind::InstructionLimit(_) => Self::Timeout(text),
+                _ => Self::Fault(text),
+            },
             DeviceError::CannotRun(_) => Self::CannotRun(text),
             DeviceError::Code(_) => Self::Refused(text),
             DeviceError::Call { code, .. } if STICKY.contains(&code) => Self::Lost(Lost {
@@ -75,6 +81,7 @@ impl Trouble {
         match self {
             Self::Refused(text) => Self::Refused(add(text)),
             Self::Fault(text) => Self::Fault(add(text)),
+            Self::Timeout(text) => Self::Timeout(add(text)),
             Self::CannotRun(text) => Self::CannotRun(add(text)),
             Self::Lost(lost) => Self::Lost(Lost {
                 reason: add(lost.reason),

@@ -24,8 +24,6 @@ pub(super) struct Live {
     pub slack: Vec<AddressRange>,
     /// Whether what the launch leaves alone is as it was.
     pub clean: bool,
-    /// Whether variables that the launch leaves alone may have been changed.
-    pub all_variables: bool,
     /// Key of the guards.
     pub guard: u64,
 }
@@ -38,7 +36,6 @@ impl Live {
             place,
             slack,
             clean: true,
-            all_variables: false,
             guard: 0,
         }
     }
@@ -62,9 +59,9 @@ fn slack(place: &InPlace) -> Vec<AddressRange> {
 impl Resident<'_> {
     /// From now on nothing is known of the memory in place: it is written anew before it is used.
     pub(super) fn distrust(&mut self) {
+        self.distrusted += 1;
         if let Some(live) = &mut self.live {
             live.clean = false;
-            live.all_variables = true;
         }
     }
 
@@ -80,10 +77,6 @@ impl Resident<'_> {
         if self.live.as_ref().is_some_and(in_place) && kept.is_here() && !kept.damaged {
             return Ok(());
         }
-        let all_variables = self
-            .live
-            .as_ref()
-            .is_some_and(|live| live.launch == launch && live.all_variables);
         let record = Rc::clone(&kept.record);
         let altered = kept.altered.as_ref().map(|a| Rc::clone(&a.edits));
         let mut known = self.leave()?;
@@ -100,10 +93,7 @@ impl Resident<'_> {
         self.replayer
             .fill(&record, &place, &known)
             .map_err(trouble)?;
-        self.live = Some(Live {
-            all_variables,
-            ..Live::new(launch, place)
-        });
+        self.live = Some(Live::new(launch, place));
         if let Some(edits) = altered {
             self.write_edits(&edits)?;
         }
@@ -215,10 +205,7 @@ impl Resident<'_> {
         // Bound code is needed for large variables, and to run it.
         let shape = replay::Shape::recorded(&record);
         let code = self.replayer.bind(&record, None, &shape).map_err(trouble)?;
-        let bound = super::Bound {
-            code,
-            candidate: false,
-        };
+        let bound = super::Bound::original(code);
         let made = self.seal_again(&bound, &place, &chunks, expected);
         let unbound = self.unbind(bound);
         made.and(unbound)?;

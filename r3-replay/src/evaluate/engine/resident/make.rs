@@ -129,10 +129,7 @@ impl Resident<'_> {
         self.read_variables(id, &place)?;
         let shape = Shape::recorded(&record);
         let code = self.replayer.bind(&record, None, &shape).map_err(trouble)?;
-        let bound = Bound {
-            code,
-            candidate: false,
-        };
+        let bound = Bound::original(code);
         let learnt = self
             .write_variables(&bound, true)
             .and_then(|()| self.learn_bound(&bound, &place, watch));
@@ -529,7 +526,7 @@ impl Resident<'_> {
             self.reset(bound, key)?;
             match self.original(bound, "with everything poisoned that it writes", watch) {
                 Ok(()) => {}
-                Err(Trouble::Fault(_)) => {
+                Err(Trouble::Fault(_) | Trouble::Timeout(_) | Trouble::CannotRun(_)) => {
                     self.recover(bound, everywhere)?;
                     return Ok(false);
                 }

@@ -28,13 +28,14 @@ mod variables;
 #[cfg(test)]
 mod tests;
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use r3_archive::Archive;
 use r3_archive::model::LaunchId;
 
-pub use self::alter::Edit;
+pub use self::alter::{Edit, PERTURBED};
 pub use self::error::Trouble;
 pub use self::judgement::Judgement;
 pub use self::kept::{BufferClass, BufferFacts, Facts};
@@ -101,9 +102,19 @@ pub struct Bound {
     code: replay::Bound,
     /// Whether it is not the original.
     candidate: bool,
+    /// When all its variables were written last, in the count of [`Resident::distrust`].
+    variables: Cell<u64>,
 }
 
 impl Bound {
+    fn original(code: replay::Bound) -> Self {
+        Self {
+            code,
+            candidate: false,
+            variables: Cell::new(0),
+        }
+    }
+
     /// The launch.
     pub fn launch(&self) -> LaunchId {
         self.code.launch
@@ -145,6 +156,8 @@ pub struct Resident<'a> {
     live: Option<Live>,
     /// Counts uses of launches, to tell which was not used for longest.
     clock: u64,
+    /// Counts how often memory stopped being what it was thought to be, from 1.
+    distrusted: u64,
 }
 
 impl<'a> Resident<'a> {
@@ -162,6 +175,7 @@ impl<'a> Resident<'a> {
             launches: BTreeMap::new(),
             live: None,
             clock: 0,
+            distrusted: 1,
         }
     }
 
@@ -227,7 +241,10 @@ impl<'a> Resident<'a> {
             .replayer
             .bind(&record, parts, &shape)
             .map_err(|error| Trouble::of_replay(error, candidate))?;
-        let bound = Bound { code, candidate };
+        let bound = Bound {
+            candidate,
+            ..Bound::original(code)
+        };
         let written = self.write_variables(&bound, true);
         if let Err(trouble) = written {
             let _ = self.unbind(bound);

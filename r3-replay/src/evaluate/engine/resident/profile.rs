@@ -366,7 +366,7 @@ fn fills(
         resident.place(&[place], false)?;
         match resident.original(bound, &poisoned(&target.name), watch) {
             Ok(()) => {}
-            Err(Trouble::Fault(_)) => {
+            Err(Trouble::Fault(_) | Trouble::Timeout(_) | Trouble::CannotRun(_)) => {
                 result = None;
                 return resident.recover(bound, everywhere);
             }
@@ -375,7 +375,7 @@ fn fills(
         if result.is_none() {
             return Ok(());
         }
-        let marks = marks(resident, id, target, scratch, change, bits.is_some())?;
+        let marks = marks(resident, id, target, scratch, change)?;
         resident
             .replayer
             .device()
@@ -408,14 +408,13 @@ fn read_mask(resident: &mut Resident<'_>, scratch: &Scratch, len: u64) -> Result
 }
 
 /// Marks the bytes of a buffer that are as they should be after the launch. Where the launch may not write, that is what
-/// was there before it; with `pieces_only`, such bytes are not marked.
+/// was there before it; without a copy of that, such bytes are not marked.
 fn marks(
     resident: &mut Resident<'_>,
     id: LaunchId,
     target: &Target,
     scratch: &Scratch,
     change: MaskChange,
-    pieces_only: bool,
 ) -> Result<Vec<MarkJob>, Trouble> {
     let Some(kept) = resident.launches.get(&id) else {
         return Err(not_ready(id));
@@ -433,7 +432,6 @@ fn marks(
     let gap = |from: u64, to: u64, jobs: &mut Vec<MarkJob>| {
         if let Some(copy) = &scratch.copy
             && from < to
-            && !pieces_only
         {
             let before =
                 Source::sealed(copy.address() + from, Stream::new(scratch.key).after(from));
@@ -448,7 +446,7 @@ fn marks(
         next = piece.offset + piece.len;
     }
     gap(next, target.range.len(), &mut jobs);
-    if (pieces_only || scratch.copy.is_none()) && change == MaskChange::Set {
+    if scratch.copy.is_none() && change == MaskChange::Set {
         // What is not marked counts as not equal.
         let device = resident.replayer.device();
         if let Some(mask) = AddressRange::new(scratch.mask.address(), scratch.mask.len()) {
@@ -507,10 +505,9 @@ fn others_right(
     }
     let mut judgement = Judgement::default();
     variables::judge(&mut resident.replayer, bound, &list, &mut judgement)?;
-    if judgement.strays.is_some()
-        && let Some(live) = &mut resident.live
-    {
-        live.all_variables = true;
+    if judgement.strays.is_some() {
+        // They are all written again.
+        resident.distrusted += 1;
     }
     let right = found.iter().all(Judged::passes) && judgement.out == 0;
     Ok(match right {

@@ -63,7 +63,7 @@ impl Variable {
 impl Resident<'_> {
     /// Writes the variables of bound code: all of them, or those that may have changed.
     pub(super) fn write_variables(&mut self, bound: &Bound, all: bool) -> Result<(), Trouble> {
-        let all = all || self.live.as_ref().is_some_and(|live| live.all_variables);
+        let all = all || bound.variables.get() != self.distrusted;
         let Some(kept) = self.launches.get(&bound.launch()) else {
             return Ok(());
         };
@@ -71,7 +71,9 @@ impl Resident<'_> {
             &mut self.replayer,
             bound,
             kept.variables.iter().filter(|v| all || v.changes()),
-        )
+        )?;
+        bound.variables.set(self.distrusted);
+        Ok(())
     }
 }
 

@@ -1,0 +1,77 @@
+//! Launches that were captured on a GPU, on the CPU device.
+
+use r3_archive::Archive;
+
+use super::*;
+
+fn sample(name: &str) -> Archive {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../capture-samples/archives/");
+    Archive::open(format!("{folder}{name}.r3")).unwrap()
+}
+
+/// Makes the launches of a sample ready, and runs the original of each usable one over and over, in turns.
+fn over_and_over(name: &str, most: usize, rounds: u64) -> Vec<std::rc::Rc<Facts>> {
+    let archive = sample(name);
+    let mut device = cpu();
+    let mut resident = Resident::new(&archive, &mut device, options());
+    let ids: Vec<LaunchId> = archive
+        .launch_heads()
+        .iter()
+        .map(|head| head.id)
+        .take(most)
+        .collect();
+    resident.reserve(ids.iter().copied()).unwrap();
+    let mut all = Vec::new();
+    let mut bounds = Vec::new();
+    for id in ids {
+        let facts = resident.ready(id, &Nobody).unwrap();
+        if facts.unusable.is_none() {
+            let shape = recorded_of(&facts);
+            bounds.push(resident.bind(id, None, &shape).unwrap());
+        }
+        all.push(facts);
+    }
+    for round in 0..rounds {
+        for bound in &bounds {
+            let judgement = judge(&mut resident, bound, round + 1);
+            assert!(judgement.is_right(), "{name}: {judgement:?}");
+        }
+    }
+    for bound in bounds {
+        resident.unbind(bound).unwrap();
+    }
+    all
+}
+
+fn usable(name: &str, most: usize, rounds: u64) -> Vec<std::rc::Rc<Facts>> {
+    let all = over_and_over(name, most, rounds);
+    for facts in &all {
+        assert_eq!(facts.unusable, None, "{name} {}", facts.launch);
+        assert!(facts.written + facts.changed_outside > 0);
+    }
+    all
+}
+
+#[test]
+fn saxpy() {
+    let all = usable("saxpy", 3, 30);
+    assert!(all[0].deterministic);
+}
+
+#[test]
+fn memory_of_the_host_and_managed_memory() {
+    usable("host_mapped", 2, 5);
+    usable("managed", 2, 5);
+}
+
+#[test]
+fn words_that_point_to_variables_and_to_memory() {
+    usable("global_pointers", 3, 20);
+    usable("pointer_chase", 2, 10);
+}
+
+#[test]
+fn large_parameters_and_reductions() {
+    usable("large_params", 2, 10);
+    usable("reduction", 2, 10);
+}
