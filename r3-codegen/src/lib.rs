@@ -16,6 +16,7 @@
 //! 9. [`assemble`]: PTX to a cubin, and what it uses.
 //! 10. [`compile`](mod@compile): all of these, one after the other, in this process.
 //! 11. [`worker`]: the same in worker processes with limits, so that a crash or a hang of a compiler costs one answer.
+//! 12. [`cache`]: answers on disk, so that a question is compiled once.
 //!
 //! # Invariants
 //!
@@ -51,6 +52,8 @@ pub mod assemble;
 pub mod compile;
 
 pub mod worker;
+
+pub mod cache;
 
 #[cfg(feature = "llvm-static")]
 mod arc4random;

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::xxh3_128;
 
 /// Everything that decides what is compiled. Two equal recipes give the same bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -75,7 +76,22 @@ impl Recipe {
             emit: Emit::default(),
         }
     }
+
+    /// A hash of everything in it. The same in every process, on every machine and in every build with the same
+    /// [`RECIPE_HASH_VERSION`]: it is that of the recipe's bytes in a fixed encoding. Recipes that are spelled differently and
+    /// mean the same have different ones.
+    pub fn content_hash(&self) -> u128 {
+        // A recipe holds nothing that the encoding lacks: numbers, texts, lists and paths, which are texts. A path that is no
+        // text is the one exception.
+        match postcard::to_stdvec(&(RECIPE_HASH_VERSION, self)) {
+            Ok(bytes) => xxh3_128(&bytes),
+            Err(_) => xxh3_128(format!("{RECIPE_HASH_VERSION} {self:?}").as_bytes()),
+        }
+    }
 }
+
+/// Increases when a field of a recipe is added, or changes its meaning: hashes are other ones then.
+pub const RECIPE_HASH_VERSION: u32 = 1;
 
 /// Code in some form.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -8,7 +8,7 @@ mod common;
 use common::Launch;
 use r3_codegen::compile::compile;
 use r3_codegen::passes;
-use r3_codegen::recipe::{Code, Guard, Pipeline, Preset, Recipe, Specialisation, Unroll};
+use r3_codegen::recipe::{Code, Guard, Pipeline, Preset, Recipe, Route, Specialisation, Unroll};
 
 const KERNEL: &str = include_str!("fixtures/specialised.ptx");
 
@@ -106,6 +106,23 @@ fn recipe(specialisation: Specialisation, pipeline: Pipeline, inline_functions: 
         inline_functions,
         specialisation,
         ..Recipe::new(Code::Ptx(KERNEL.to_owned()))
+    }
+}
+
+#[test]
+fn text_with_constants_leaves_the_bytes_of_the_original() {
+    let launch = launch();
+    let expected = common::run(KERNEL, &launch).expect("the original runs");
+    for facts in facts() {
+        let recipe = Recipe {
+            route: Route::Text,
+            kernel: Some("k".to_owned()),
+            specialisation: facts.clone(),
+            ..Recipe::new(Code::Ptx(KERNEL.to_owned()))
+        };
+        let product = compile(&recipe).unwrap_or_else(|failure| panic!("{failure}"));
+        let found = common::run(&product.ptx, &launch).expect("the text runs");
+        assert_eq!(found, expected, "{facts:?}\n{}", product.ptx);
     }
 }
 

@@ -29,7 +29,8 @@ pub use random::{Random, random_pipeline};
 pub use report::{Diagnostics, FATAL, catch_fatal_errors};
 pub use space::{Level, PASSES, Parameter, Pass};
 pub use target::{
-    NEWEST_PTX, data_layout, initialise, least_ptx_version, machine, prepare, ptx_version_for,
+    NEWEST_PTX, data_layout, initialise, least_ptx_version, llvm_version, machine, prepare,
+    ptx_version_for,
 };
 
 /// Why LLVM would not do it.

@@ -121,6 +121,14 @@ pub fn initialise() -> Result<(), PassError> {
     .map_err(|reason| PassError::NoTarget { reason })
 }
 
+/// Version of the LLVM that is linked.
+pub fn llvm_version() -> (u32, u32, u32) {
+    let (mut major, mut minor, mut patch) = (0, 0, 0);
+    // SAFETY: writes three numbers.
+    unsafe { llvm_sys::core::LLVMGetVersion(&mut major, &mut minor, &mut patch) };
+    (major, minor, patch)
+}
+
 /// The first version of PTX that may name a target.
 ///
 /// # Errors

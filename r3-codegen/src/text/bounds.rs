@@ -78,7 +78,9 @@ pub(super) fn of_kernels(tree: &mut tree::Module, bounds: &Bounds, done: &mut Ed
         if let Item::Function(function) = item
             && function.entry
         {
+            let before = function.directives.clone();
             put(&mut function.directives, bounds);
+            done.differs |= before != function.directives;
         }
     }
 }

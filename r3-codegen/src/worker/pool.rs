@@ -58,12 +58,12 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// One worker for each CPU, a minute, 4 GiB.
+    /// One worker for each CPU, a minute for each stage and three for all, 4 GiB.
     fn default() -> Self {
         Limits {
             workers: std::thread::available_parallelism().map_or(1, usize::from),
-            time: Duration::from_secs(60),
-            stage_time: None,
+            time: Duration::from_secs(180),
+            stage_time: Some(Duration::from_secs(60)),
             memory: 4 << 30,
             jobs: 1000,
             resident: 1 << 30,
@@ -92,6 +92,8 @@ struct State {
     processes: Vec<u32>,
     /// Children that were started so far.
     started: u64,
+    /// Nothing is compiled any more.
+    stopped: bool,
 }
 
 impl Pool {
@@ -111,6 +113,11 @@ impl Pool {
             slot_free: Condvar::new(),
             starter: Mutex::default(),
         }
+    }
+
+    /// How its children are started.
+    pub fn command(&self) -> &WorkerCommand {
+        &self.command
     }
 
     /// The limits.
@@ -152,9 +159,14 @@ impl Pool {
         let whole = frame::encode(task).map_err(|error| {
             verdict::of_worker(FailureKind::Refused, error.to_string(), String::new())
         })?;
-        let _slot = self.slot();
+        let _slot = self.slot()?;
         loop {
             let mut child = self.child(options)?;
+            // A child that was started while all were ended was not among them.
+            if self.state().stopped {
+                self.discard(child);
+                return Err(stopped());
+            }
             let is_new = child.jobs == 0;
             let outcome = child.converse(&whole, &self.limits);
             let failure = match outcome {
@@ -196,7 +208,30 @@ impl Pool {
                 }
             };
             self.discard(child);
-            return Err(failure);
+            return Err(match self.state().stopped {
+                true => stopped(),
+                false => failure,
+            });
+        }
+    }
+
+    /// Ends all children at once. What is being compiled, what waits and what is asked for later fails as stopped.
+    pub fn stop(&self) {
+        let idle = {
+            let mut state = self.state();
+            state.stopped = true;
+            for &process in &state.processes {
+                if let Ok(group) = libc::pid_t::try_from(process) {
+                    // SAFETY: takes numbers. A child leads a group of its own, and is listed until it is waited for, so that
+                    // the number is nobody else's.
+                    unsafe { libc::kill(-group, libc::SIGKILL) };
+                }
+            }
+            std::mem::take(&mut state.idle)
+        };
+        self.slot_free.notify_all();
+        for child in idle {
+            self.discard(child);
         }
     }
 
@@ -277,22 +312,26 @@ impl Pool {
     /// Ends a child for good.
     fn discard(&self, child: Child) {
         let id = child.id();
-        drop(child);
+        // Off the list first: when it is waited for, its number may become another's.
         self.state().processes.retain(|&process| process != id);
+        drop(child);
     }
 
     /// Waits until fewer recipes than there may be are being compiled.
-    fn slot(&self) -> Slot<'_> {
+    fn slot(&self) -> Result<Slot<'_>, Failure> {
         let most = self.limits.workers.max(1);
         let mut state = self.state();
-        while state.busy >= most {
+        while state.busy >= most && !state.stopped {
             state = self
                 .slot_free
                 .wait(state)
                 .unwrap_or_else(PoisonError::into_inner);
         }
+        if state.stopped {
+            return Err(stopped());
+        }
         state.busy += 1;
-        Slot { pool: self }
+        Ok(Slot { pool: self })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -356,6 +395,12 @@ impl Drop for Starter {
             _ = thread.join();
         }
     }
+}
+
+/// What is not compiled because nothing is any more.
+fn stopped() -> Failure {
+    let message = "compilation was stopped".to_owned();
+    verdict::of_worker(FailureKind::Crash, message, String::new())
 }
 
 /// An answer to something else than what was asked.

@@ -160,6 +160,7 @@ ret;
         maxnreg: Some(128),
         maxntid: Some(512),
         minnctapersm: Some(0),
+        ..Bounds::default()
     }), @r"
     .visible .entry bounded(
     .maxntid 512
@@ -175,6 +176,7 @@ ret;
         maxnreg: Some(0),
         maxntid: None,
         minnctapersm: Some(1),
+        ..Bounds::default()
     }), @r"
     .visible .entry bounded(
     .maxntid 256, 1, 1

@@ -1,0 +1,332 @@
+//! What makes two questions the same: the recipe, and everything that answers it.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::{Xxh3, xxh3_128};
+
+use crate::assemble::find::{CUOBJDUMP, NVDISASM, NVJITLINK, PTXAS, Tool};
+use crate::recipe::{AssemblerKind, Code, Compiler, Recipe, Source};
+use crate::source::find::{CLANG, NVCC, NVRTC};
+use crate::source::options::{Dialect, Options, Preprocess};
+use crate::{libdevice, passes};
+
+/// Increases when what is stored, or how a question is put, changes.
+const VERSION: u32 = 1;
+
+/// Variables with options and folders of headers for compilers of source: what they name may change any time.
+const OPTIONS_OF_COMPILERS: &[&str] = &[
+    "NVCC_PREPEND_FLAGS",
+    "NVCC_APPEND_FLAGS",
+    "CPATH",
+    "C_INCLUDE_PATH",
+    "CPLUS_INCLUDE_PATH",
+];
+
+/// A question.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Key {
+    /// All of it, as a cache stores it beside the answer.
+    pub bytes: Vec<u8>,
+    /// By which it is found.
+    pub hash: u128,
+}
+
+/// What is stored as the question.
+#[derive(Serialize)]
+struct Question<'a> {
+    version: u32,
+    tools: Identity,
+    recipe: &'a Recipe,
+}
+
+/// What answers a question.
+#[derive(Serialize)]
+struct Identity {
+    /// The program that workers are.
+    program: u128,
+    llvm: (u32, u32, u32),
+    /// Files that take part, absent ones too.
+    files: Vec<File>,
+}
+
+/// A file, told from others without reading it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct File {
+    path: PathBuf,
+    /// Bytes, seconds and nanoseconds of its last change, number on its device. `None`: it is not there.
+    state: Option<(u64, i64, i64, u64)>,
+}
+
+impl File {
+    fn of(path: &Path) -> File {
+        // What a symbolic link leads to counts.
+        let state = std::fs::metadata(path).ok().map(|found| {
+            let (seconds, nanoseconds) = (found.mtime(), found.mtime_nsec());
+            (found.len(), seconds, nanoseconds, found.ino())
+        });
+        File {
+            path: path.to_owned(),
+            state,
+        }
+    }
+}
+
+/// Where all tools are. They are looked for once, as workers' environment is that of one moment; whether they changed is
+/// asked with each recipe.
+#[derive(Debug)]
+pub(super) struct Tools {
+    program: u128,
+    /// LLVM's library, where it is not in the program.
+    llvm: Vec<PathBuf>,
+    ptxas: Vec<PathBuf>,
+    nvjitlink: Vec<PathBuf>,
+    disassemblers: Vec<PathBuf>,
+    nvcc: Vec<PathBuf>,
+    nvrtc: Vec<PathBuf>,
+    clang: Vec<PathBuf>,
+    libdevice: Vec<PathBuf>,
+}
+
+impl Tools {
+    /// Those of workers that are this program.
+    pub fn of(program: &Path) -> Tools {
+        let all = |tool: Tool| tool.candidates();
+        let nvcc: Vec<PathBuf> = all(NVCC);
+        // The compiler proper, which nvcc starts.
+        let proper = nvcc
+            .iter()
+            .filter_map(|path| Some(path.parent()?.parent()?.join("nvvm/bin/cicc")));
+        Tools {
+            program: content(program),
+            llvm: mapped("libLLVM"),
+            ptxas: all(PTXAS),
+            nvjitlink: all(NVJITLINK),
+            disassemblers: [NVDISASM, CUOBJDUMP].into_iter().flat_map(all).collect(),
+            nvcc: nvcc.iter().cloned().chain(proper).collect(),
+            nvrtc: all(NVRTC),
+            clang: all(CLANG),
+            libdevice: libdevice::find().ok().into_iter().collect(),
+        }
+    }
+
+    fn identity(&self, recipe: &Recipe) -> Identity {
+        let mut paths: Vec<&PathBuf> = self.llvm.iter().collect();
+        if recipe.emit.cubin {
+            let kind = recipe.assembler.kind;
+            if kind != AssemblerKind::NvJitLink {
+                paths.extend(&self.ptxas);
+            }
+            if kind != AssemblerKind::Ptxas {
+                paths.extend(&self.nvjitlink);
+            }
+            paths.extend(&self.disassemblers);
+        }
+        match &recipe.code {
+            Code::Ptx(_) => {}
+            Code::Bitcode(_) | Code::Llvm(_) => paths.extend(&self.libdevice),
+            Code::LtoIr(_) => paths.extend(&self.nvjitlink),
+            Code::Source(source) => {
+                paths.extend(&source.program);
+                let (nvcc, nvrtc, clang) = match source.compiler {
+                    Compiler::Any => (true, true, true),
+                    Compiler::Nvcc => (true, false, false),
+                    Compiler::Nvrtc => (false, true, false),
+                    Compiler::Clang => (false, false, true),
+                };
+                let lists = [
+                    (nvcc, &self.nvcc),
+                    (nvrtc, &self.nvrtc),
+                    (clang, &self.clang),
+                ];
+                for (takes_part, list) in lists {
+                    if takes_part {
+                        paths.extend(list);
+                    }
+                }
+                paths.extend(&self.libdevice);
+            }
+        }
+        let mut files: Vec<File> = paths.into_iter().map(|path| File::of(path)).collect();
+        files.dedup();
+        Identity {
+            program: self.program,
+            llvm: passes::llvm_version(),
+            files,
+        }
+    }
+}
+
+impl Key {
+    /// The question of a recipe; `None` when answers to it cannot be kept.
+    pub fn of(recipe: &Recipe, tools: &Tools) -> Option<Key> {
+        if let Code::Source(source) = &recipe.code
+            && !is_complete(source)
+        {
+            return None;
+        }
+        let bytes = postcard::to_stdvec(&Question {
+            version: VERSION,
+            tools: tools.identity(recipe),
+            recipe,
+        });
+        let bytes = bytes.ok()?;
+        Some(Key {
+            hash: xxh3_128(&bytes),
+            bytes,
+        })
+    }
+}
+
+/// Whether all that a source reads is in it, the compiler's own headers apart.
+fn is_complete(source: &Source) -> bool {
+    if OPTIONS_OF_COMPILERS
+        .iter()
+        .any(|name| std::env::var_os(name).is_some())
+    {
+        return false;
+    }
+    // Names of files in options.
+    if source
+        .options
+        .iter()
+        .any(|option| option.contains('/') || option.starts_with('@'))
+    {
+        return false;
+    }
+    let dialects = [Dialect::Nvcc, Dialect::Clang, Dialect::Nvrtc];
+    let reads_files = dialects.into_iter().any(|dialect| {
+        let options = Options::read(&source.options, dialect);
+        options
+            .preprocess
+            .iter()
+            .any(|item| !matches!(item, Preprocess::Define(_) | Preprocess::Undefine(_)))
+    });
+    // `#include "…"` may be a file beside it.
+    let beside = source.directory.is_some() || source.name.is_absolute();
+    let quotes = std::iter::once(&source.text)
+        .chain(source.headers.iter().map(|(_, text)| text))
+        .any(|text| quotes(text, source));
+    !reads_files && !(beside && quotes)
+}
+
+/// Whether a text includes a file by a name in quotes that is not given with the source, or by a macro.
+fn quotes(text: &str, source: &Source) -> bool {
+    let included = text.split("include").skip(1).filter_map(|rest| {
+        let rest = rest.strip_prefix("_next").unwrap_or(rest).trim_start();
+        let rest = rest.strip_prefix('"')?;
+        rest.split('"').next()
+    });
+    let mut unknown =
+        included.filter(|name| !source.headers.iter().any(|(given, _)| given == name));
+    unknown.next().is_some()
+}
+
+/// Hash of what a file has in it; 0 when it cannot be read, with which nothing is mistaken for another since the
+/// program could not be started either.
+fn content(path: &Path) -> u128 {
+    let Ok(mut file) = std::fs::File::open(path) else {
+        return 0;
+    };
+    let mut hash = Xxh3::new();
+    let mut part = vec![0; 1 << 20];
+    loop {
+        match std::io::Read::read(&mut file, &mut part) {
+            Ok(0) => return hash.digest128(),
+            Ok(got) => hash.update(part.get(..got).unwrap_or_default()),
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(_) => return 0,
+        }
+    }
+}
+
+/// Files with such a name that are mapped into this process: workers link the same libraries.
+fn mapped(name: &str) -> Vec<PathBuf> {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    let mut found: Vec<PathBuf> = maps
+        .lines()
+        .filter_map(|line| Some(PathBuf::from(line.get(line.find('/')?..)?)))
+        .filter(|path| {
+            let file = path.file_name().and_then(|file| file.to_str());
+            file.is_some_and(|file| file.starts_with(name))
+        })
+        .collect();
+    found.sort();
+    found.dedup();
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn source(text: &str, options: &[&str]) -> Source {
+        Source {
+            text: text.to_owned(),
+            name: "k.cu".into(),
+            headers: vec![("given.h".to_owned(), "int x;".to_owned())],
+            name_expressions: Vec::new(),
+            compiler: Compiler::Any,
+            program: None,
+            options: options.iter().map(|option| (*option).to_owned()).collect(),
+            directory: None,
+        }
+    }
+
+    #[test]
+    fn sources_that_read_other_files_are_not_kept() {
+        assert!(is_complete(&source(
+            "__global__ void k() {}",
+            &["-O3", "-DN=3", "-use_fast_math"]
+        )));
+        for options in [
+            &["-I", "include"][..],
+            &["-Iinclude"],
+            &["-isystem", "x"],
+            &["-include", "x.h"],
+            &["--options-file", "/x"],
+            &["@file"],
+        ] {
+            assert!(!is_complete(&source("", options)), "{options:?}");
+        }
+        let mut beside = source("#include \"given.h\"\n#include <cuda_fp16.h>", &[]);
+        beside.directory = Some("somewhere".into());
+        assert!(is_complete(&beside));
+        beside.text = "# include  \"other.h\"".to_owned();
+        assert!(!is_complete(&beside));
+    }
+
+    #[test]
+    fn a_changed_tool_is_another_question() {
+        let folder = tempfile::tempdir().unwrap();
+        let ptxas = folder.path().join("ptxas");
+        std::fs::write(&ptxas, "one").unwrap();
+        let tools = Tools {
+            program: 1,
+            llvm: Vec::new(),
+            ptxas: vec![ptxas.clone()],
+            nvjitlink: Vec::new(),
+            disassemblers: Vec::new(),
+            nvcc: Vec::new(),
+            nvrtc: Vec::new(),
+            clang: Vec::new(),
+            libdevice: Vec::new(),
+        };
+        let mut recipe = Recipe::new(Code::Ptx(String::new()));
+        let without = Key::of(&recipe, &tools).unwrap();
+        recipe.emit.cubin = true;
+        let before = Key::of(&recipe, &tools).unwrap();
+        assert_eq!(Key::of(&recipe, &tools).unwrap(), before);
+        std::fs::write(&ptxas, "another").unwrap();
+        assert_ne!(Key::of(&recipe, &tools).unwrap().hash, before.hash);
+        // Who makes no cubin does not care.
+        recipe.emit.cubin = false;
+        assert_eq!(Key::of(&recipe, &tools).unwrap(), without);
+        let other = Tools {
+            program: 2,
+            ..tools
+        };
+        assert_ne!(Key::of(&recipe, &other).unwrap().hash, without.hash);
+    }
+}
