@@ -160,8 +160,13 @@ impl Tolerances {
             path: path.to_owned(),
             source,
         })?;
+        Self::parse(&text, path)
+    }
+
+    /// Reads the text of a tolerance file; `path` is for messages.
+    pub fn parse(text: &str, path: &Path) -> Result<Self, ToleranceError> {
         let file: ToleranceFile =
-            toml::from_str(&text).map_err(|error| ToleranceError::Syntax {
+            toml::from_str(text).map_err(|error| ToleranceError::Syntax {
                 path: path.to_owned(),
                 message: error.to_string(),
             })?;
