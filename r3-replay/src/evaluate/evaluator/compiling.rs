@@ -2,8 +2,10 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
+use r3_codegen::cache::{Cache, CacheOptions, CachedPool, Origin};
 use r3_codegen::recipe::{Failure, FailureKind, Product, Recipe, Resources};
 use r3_codegen::worker::{Pool, WorkerCommand};
 use xxhash_rust::xxh3::{Xxh3, xxh3_128};
@@ -20,18 +22,38 @@ use crate::evaluate::engine::shape::shape;
 use crate::evaluate::engine::{Image, Task};
 use crate::evaluate::outcome::{CodeFacts, Outcome, Verdict};
 use crate::evaluate::plan::Plan;
-use crate::remix::compiler;
+use crate::remix::compiler::{self, Compile};
 
 /// Compile workers, behind a cache.
 pub(super) struct Compilers {
-    pool: Pool,
+    cached: CachedPool,
 }
 
 /// What a compilation took.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Effort {
     pub(super) ms: f64,
+    /// Whether the cache had it.
     pub(super) cached: bool,
+}
+
+/// One compilation, and whether the cache had it.
+struct Asking<'c> {
+    cached: &'c CachedPool,
+    /// Past the cache.
+    again: bool,
+    hit: AtomicBool,
+}
+
+impl Compile for Asking<'_> {
+    fn compile(&self, recipe: &Recipe) -> Result<Product, Failure> {
+        if self.again {
+            return self.cached.compile_again(recipe);
+        }
+        let (result, origin) = self.cached.compile_telling(recipe);
+        self.hit.store(origin == Origin::Cached, Ordering::Relaxed);
+        result
+    }
 }
 
 impl Compilers {
@@ -39,52 +61,72 @@ impl Compilers {
         command: WorkerCommand,
         options: &EvaluatorOptions,
     ) -> Result<Self, EvaluatorError> {
+        let cache = options
+            .cache
+            .as_ref()
+            .map(|folder| {
+                let options = CacheOptions {
+                    folder: folder.clone(),
+                    limit: options.cache_limit,
+                };
+                Cache::open(&options).map_err(|error| EvaluatorError::Resources(error.to_string()))
+            })
+            .transpose()?;
+        let pool = Pool::new(command, options.compile.clone());
         Ok(Self {
-            pool: Pool::new(command, options.compile.clone()),
+            cached: CachedPool::new(Arc::new(pool), cache),
         })
     }
 
     pub(super) fn workers(&self) -> usize {
-        self.pool.limits().workers.max(1)
+        self.cached.pool().limits().workers.max(1)
     }
 
     /// Compiles a recipe, or takes what the cache has of it.
     pub(super) fn compile(&self, recipe: &Recipe, effort: &mut Effort) -> Result<Product, Failure> {
+        self.ask(recipe, false, effort)
+    }
+
+    /// Compiles a recipe past the cache.
+    fn compile_again(&self, recipe: &Recipe, effort: &mut Effort) -> Result<Product, Failure> {
+        self.ask(recipe, true, effort)
+    }
+
+    fn ask(&self, recipe: &Recipe, again: bool, effort: &mut Effort) -> Result<Product, Failure> {
+        let asking = Asking {
+            cached: &self.cached,
+            again,
+            hit: AtomicBool::new(false),
+        };
         let begun = Instant::now();
-        let mut result = compiler::compile(&self.pool, recipe).result;
+        let mut result = compiler::compile(&asking, recipe).result;
         // A compiler that somebody killed says nothing of the recipe, unless it happens again.
         if let Err(failure) = &result
             && failure.kind == FailureKind::Crash
             && failure.message.contains("(SIGKILL)")
         {
-            result = compiler::compile(&self.pool, recipe).result;
+            result = compiler::compile(&asking, recipe).result;
         }
-        effort.ms += begun.elapsed().as_secs_f64() * 1e3;
+        effort.cached = asking.hit.into_inner();
+        if !effort.cached {
+            effort.ms += begun.elapsed().as_secs_f64() * 1e3;
+        }
         result
-    }
-
-    /// Compiles a recipe past the cache.
-    fn compile_again(&self, recipe: &Recipe, effort: &mut Effort) -> Result<Product, Failure> {
-        self.compile(recipe, effort)
     }
 
     /// Hits and misses of the cache.
     pub(super) fn cache(&self) -> (u64, u64) {
-        (0, 0)
+        let statistics = self.cached.statistics();
+        (statistics.hits, statistics.misses)
     }
 
     pub(super) fn processes(&self) -> Vec<u32> {
-        self.pool.processes()
+        self.cached.pool().processes()
     }
 
     /// Ends what compiles.
     pub(super) fn stop(&self) {
-        for process in self.pool.processes() {
-            if let Ok(id) = libc::pid_t::try_from(process) {
-                // SAFETY: takes numbers; a child's number stays taken until the pool has waited for it.
-                unsafe { libc::kill(-id, libc::SIGKILL) };
-            }
-        }
+        self.cached.pool().stop();
     }
 }
 

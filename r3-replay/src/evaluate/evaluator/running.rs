@@ -24,6 +24,10 @@ use crate::evaluate::worker::{ArchiveRef, Ended, Made, Order, Trouble, Worker};
 /// Times that a worker is started anew, in a row, since the original faulted with a buffer poisoned.
 const MOST_LEFT_OUT: u32 = 64;
 
+/// How an engine's words begin for what is not the candidate's, and what they have in them for inputs that were changed.
+const ORIGINAL: &str = "the original";
+const PERTURBED: &str = "perturbed inputs";
+
 /// How long is waited before a worker that could not be started is started again.
 const RESTS: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(2)];
 
@@ -277,6 +281,19 @@ impl Device<'_> {
                     failures += 1;
                     if failures > 1 {
                         return Err(NoResult::Machine(lost.reason));
+                    }
+                }
+                Err(Ended::Passed { limit, what }) if what.starts_with(ORIGINAL) => {
+                    failures += 1;
+                    if what.contains(PERTURBED) {
+                        // Other inputs can make it loop: the launches do without them.
+                        let tuned = task.plan.launches.iter();
+                        let left = tuned.map(|w| (w.launch, PERTURBED.to_owned()));
+                        self.worker.setup().leave_out.extend(left);
+                    }
+                    if failures > 1 {
+                        let ended = Ended::Passed { limit, what };
+                        return Err(NoResult::Machine(ended.to_string()));
                     }
                 }
                 Err(ended @ (Ended::Passed { .. } | Ended::Silent { .. })) => {
