@@ -8,17 +8,35 @@
 
 pub mod run;
 
-pub mod keys;
-
-pub mod shape;
+mod options;
 
 pub mod resident;
 
-pub mod stats;
+mod trial;
+
+mod stand;
+
+pub mod gate;
+
+pub mod code;
+
+pub mod perturb;
 
 pub mod race;
 
+pub mod stats;
+
 pub mod noise;
+
+pub mod floor;
+
+pub mod bound;
+
+pub mod lock;
+
+pub mod shape;
+
+pub mod keys;
 
 use std::time::Duration;
 
@@ -153,3 +171,6 @@ impl Lost {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

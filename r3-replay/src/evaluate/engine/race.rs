@@ -7,7 +7,8 @@
 //!              └► times of two kinds, and a win at stake? as many rounds once more
 //! ```
 //!
-//! A round is a pair of runs of each launch, each code first every other time. Nothing ends a race early because a
+//! A round is a pair of runs of each launch, each code first every other time; the pairs of one launch are run one after
+//! the other, since memory of another launch has to be put in place first. Nothing ends a race early because a
 //! candidate is good: what is claimed stands on the full number of rounds, so that looking often does not make luck a
 //! result. Which runs are verified, and when another snapshot comes in between, is left to chance.
 
@@ -173,6 +174,19 @@ pub fn race<T: Track>(
     Ok(race.finish(false, notes))
 }
 
+/// Pairs alone, as many rounds as the rules say at least: launch by launch.
+pub fn rounds<T: Track>(
+    track: &mut T,
+    keys: &mut Keys,
+    clocks: &mut Clocks,
+    rules: &Rules,
+) -> Result<Vec<Vec<Sample>>, T::Stop> {
+    let mut race = Race::new(track, keys, clocks, rules);
+    race.warm_up()?;
+    race.rounds(rules.least)?;
+    Ok(race.samples)
+}
+
 struct Race<'r, T> {
     track: &'r mut T,
     keys: &'r mut Keys,
@@ -201,9 +215,9 @@ impl<'r, T: Track> Race<'r, T> {
     }
 
     fn warm_up(&mut self) -> Result<(), T::Stop> {
-        let rounds = u64::from(self.rules.warmup) + self.keys.below(3);
-        for round in 0..rounds {
-            for launch in 0..self.rules.weights.len() {
+        for launch in 0..self.rules.weights.len() {
+            let rounds = u64::from(self.rules.warmup) + self.keys.below(3);
+            for round in 0..rounds {
                 self.once(launch, round.is_multiple_of(2), false)?;
             }
         }
@@ -214,18 +228,20 @@ impl<'r, T: Track> Race<'r, T> {
     fn rounds(&mut self, until: u32) -> Result<(), T::Stop> {
         let have = self.samples.first().map_or(0, Vec::len) as u32;
         let new = u64::from(until.saturating_sub(have));
-        let (checked, elsewhere) = (self.keys.below(new), self.keys.below(new));
-        for round in 0..new {
-            for launch in 0..self.rules.weights.len() {
+        let launches = self.rules.weights.len();
+        let swapped = self.keys.below(launches as u64) as usize;
+        // Launch by launch: memory of another one has to be put in place first.
+        for launch in 0..launches {
+            let (checked, elsewhere) = (self.keys.below(new), self.keys.below(new));
+            for round in 0..new {
+                if launch == swapped && round == elsewhere && new > 1 {
+                    self.track.elsewhere(launch)?;
+                }
                 let check = round + 1 == new || round == checked;
-                let sample = self.pair(launch, (have as u64 + round) as usize, check)?;
+                let sample = self.pair(launch, (u64::from(have) + round) as usize, check)?;
                 if let Some(samples) = self.samples.get_mut(launch) {
                     samples.push(sample);
                 }
-            }
-            if round == elsewhere && new > 1 {
-                let launch = self.keys.below(self.rules.weights.len() as u64);
-                self.track.elsewhere(launch as usize)?;
             }
         }
         Ok(())

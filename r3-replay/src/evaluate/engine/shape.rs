@@ -85,6 +85,16 @@ pub fn shape(launch: &LaunchRecord, change: &LaunchChange) -> Result<Shape, Stri
 }
 
 impl Shape {
+    /// As it was recorded.
+    pub fn recorded(launch: &LaunchRecord) -> Self {
+        Self {
+            grid: launch.grid,
+            block: launch.block,
+            dynamic_shared: launch.dynamic_shared,
+            carveout: None,
+        }
+    }
+
     /// Threads of a block.
     pub fn threads(&self) -> u32 {
         self.block

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use super::super::keys::Keys;
-use super::{Clocks, Race, Raced, Rules, Side, Track, race};
+use super::{Clocks, Raced, Rules, Side, Track, race, rounds};
 use crate::evaluate::engine::noise;
 use crate::evaluate::outcome::Sample;
 
@@ -34,7 +34,8 @@ pub struct Simulated {
     pub disturbance: Disturbance,
     pub chance: Keys,
     pub runs: u32,
-    pub checks: Vec<(usize, Side)>,
+    /// Launch, code, and whether the run was verified.
+    pub log: Vec<(usize, Side, bool)>,
     pub elsewhere: u32,
     pub clocks: Vec<u32>,
     pub paused: Vec<Duration>,
@@ -49,7 +50,7 @@ impl Simulated {
             disturbance,
             chance: Keys::new(Some(seed)),
             runs: 0,
-            checks: Vec::new(),
+            log: Vec::new(),
             elsewhere: 0,
             clocks: Vec::new(),
             paused: Vec::new(),
@@ -78,9 +79,8 @@ impl Simulated {
         for _ in 0..noise::LOADS {
             let rules = rules(1, pairs / noise::LOADS);
             let mut clocks = Clocks::default();
-            let mut race = Race::new(self, &mut keys, &mut clocks, &rules);
-            let Ok(()) = race.rounds(rules.least);
-            loads.push(race.samples.concat());
+            let Ok(samples) = rounds(self, &mut keys, &mut clocks, &rules);
+            loads.push(samples.concat());
         }
         self.candidate = candidate;
         noise::floor(&loads).expect("there are pairs")
@@ -98,9 +98,7 @@ impl Track for Simulated {
         check: bool,
     ) -> Result<f64, Infallible> {
         self.runs += 1;
-        if check {
-            self.checks.push((launch, side));
-        }
+        self.log.push((launch, side, check));
         let d = self.disturbance;
         let mut time = match side {
             Side::Original => self.original[launch],

@@ -1,0 +1,226 @@
+//! What a candidate's code brings along that the original has not: memory of its own, a heap, launches.
+//!
+//! Code that keeps something between two launches can do its work once and be timed doing nothing. So it may have no
+//! memory that outlives a launch and that the original has not. New tables with initial values are common (compilers
+//! make them from switches): these are allowed, and must hold the same bytes after a run as before it.
+
+use r3_image::{Image, Space, Variable};
+
+/// New variables of a candidate.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Brought {
+    /// Tables, by name and length: must not change.
+    pub tables: Vec<(String, u64)>,
+    /// What code may not bring along, for people.
+    pub refused: Option<String>,
+}
+
+/// Most bytes of tables that are compared after a run.
+const MOST_TABLES: u64 = 16 << 20;
+/// Bytes of strings that code which prints or asserts may have without a name that can be looked up.
+const MOST_STRINGS: u64 = 4 << 10;
+
+/// Looks into code. `entry` is its kernel; `original` the image, and the kernel, that it stands for.
+pub fn brought(code: &[u8], entry: &str, original: &Image, kernel: &str) -> Brought {
+    let image = Image::parse(code);
+    let (new, old) = (image.kernel(entry), original.kernel(kernel));
+    let old = old.as_ref();
+    let mut brought = Brought::default();
+    if let Some(new) = &new {
+        if new.launches_kernels() && !old.is_some_and(|old| old.launches_kernels()) {
+            brought.refused = Some("it launches kernels of its own".to_owned());
+            return brought;
+        }
+        if new.uses_heap() && !old.is_some_and(|old| old.uses_heap()) {
+            brought.refused = Some("it uses the device heap, which outlives a launch".to_owned());
+            return brought;
+        }
+    }
+    let recorded = original.variables();
+    let known = |name: &str| recorded.iter().find(|variable| variable.name == name);
+    let variables = image.variables();
+    let mut tables = 0u64;
+    for variable in variables.iter().filter(|v| v.space != Space::Constant) {
+        match known(&variable.name) {
+            Some(old) if variable.size <= old.size || old.size == 0 => {}
+            Some(old) => {
+                brought.refused = Some(format!(
+                    "its variable {} has {} bytes, and the original's has {}",
+                    variable.name, variable.size, old.size
+                ));
+                return brought;
+            }
+            None if variable.initialised && variable.space == Space::Global => {
+                tables = tables.saturating_add(variable.size);
+                brought.tables.push((variable.name.clone(), variable.size));
+            }
+            None => {
+                brought.refused = Some(format!(
+                    "it has a variable of its own, {} ({} bytes), which outlives a launch",
+                    variable.name, variable.size
+                ));
+                return brought;
+            }
+        }
+    }
+    if tables > MOST_TABLES {
+        brought.refused = Some(format!("it has {tables} bytes of new tables"));
+        return brought;
+    }
+    let talks = |kernel: &r3_image::KernelInfo| kernel.uses_printf() || kernel.uses_assert();
+    let strings = match new.as_ref().is_some_and(talks) || old.is_some_and(talks) {
+        true => MOST_STRINGS,
+        false => 0,
+    };
+    let unnamed = unnamed(code, &variables);
+    let allowed = strings + unnamed_of(original);
+    if unnamed > allowed {
+        brought.refused = Some(format!(
+            "it has {unnamed} bytes of variables that cannot be looked up, and the original has {allowed}"
+        ));
+    }
+    brought
+}
+
+/// Bytes of writable variables that cannot be looked up by name, in a cubin or in PTX.
+fn unnamed(code: &[u8], named: &[Variable]) -> u64 {
+    let named = || named.iter().filter(|v| v.space != Space::Constant);
+    match sections(code) {
+        Some((bytes, align)) => {
+            let padding = (named().count() as u64).saturating_mul(align.saturating_sub(1));
+            let known: u64 = named().map(|variable| variable.size).sum();
+            bytes.saturating_sub(known.saturating_add(padding))
+        }
+        None => {
+            let Ok(module) = r3_ptx::parse(&String::from_utf8_lossy(code)) else {
+                return 0;
+            };
+            let mut bytes = 0u64;
+            for item in &module.items {
+                let r3_ptx::tree::Item::Variable(variable) = item else {
+                    continue;
+                };
+                let name = module.name(variable.name);
+                if variable.space == r3_ptx::isa::Space::Global
+                    && !named().any(|known| known.name == name)
+                {
+                    bytes = bytes.saturating_add(size(variable));
+                }
+            }
+            bytes
+        }
+    }
+}
+
+/// The same of an image, whose forms may differ: the most that one of them has.
+fn unnamed_of(image: &Image) -> u64 {
+    let variables = image.variables();
+    image
+        .entries()
+        .iter()
+        .filter_map(|entry| Some(unnamed(&entry.payload().ok()?, &variables)))
+        .max()
+        .unwrap_or(0)
+}
+
+fn size(variable: &r3_ptx::tree::Variable) -> u64 {
+    variable
+        .dims
+        .iter()
+        .map(|dim| dim.unwrap_or(1))
+        .fold(variable.ty.bytes(), u64::saturating_mul)
+        .saturating_mul(u64::from(variable.vector.max(1)))
+}
+
+/// Bytes of a cubin's sections for variables in global memory, and their largest alignment; `None` when it is no ELF file.
+fn sections(elf: &[u8]) -> Option<(u64, u64)> {
+    if elf.get(..5)? != b"\x7fELF\x02" {
+        return None;
+    }
+    let word = |at: usize, len: usize| {
+        let mut word = [0; 8];
+        word.get_mut(..len)?
+            .copy_from_slice(elf.get(at..at.checked_add(len)?)?);
+        usize::try_from(u64::from_le_bytes(word)).ok()
+    };
+    let (table, each) = (word(0x28, 8)?, word(0x3a, 2)?);
+    let (count, names) = (word(0x3c, 2)?, word(0x3e, 2)?);
+    let header = |index: usize| table.checked_add(index.checked_mul(each)?);
+    let names = word(header(names)?.checked_add(0x18)?, 8)?;
+    let (mut bytes, mut align) = (0u64, 1u64);
+    for index in 0..count {
+        let header = header(index)?;
+        let name = names.checked_add(word(header, 4)?)?;
+        let name = elf.get(name..)?;
+        let name = name.split(|byte| *byte == 0).next()?;
+        if name == b".nv.global" || name == b".nv.global.init" {
+            bytes = bytes.saturating_add(word(header.checked_add(0x20)?, 8)? as u64);
+            align = align.max(word(header.checked_add(0x30)?, 8)? as u64);
+        }
+    }
+    Some((bytes, align))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEAD: &str = ".version 8.0\n.target sm_80\n.address_size 64\n";
+
+    fn ptx(variables: &str) -> Vec<u8> {
+        format!("{HEAD}{variables}\n.visible .entry k(.param .u64 p) {{ ret; }}\n").into_bytes()
+    }
+
+    fn of(code: &[u8]) -> Brought {
+        let original = ptx(".visible .global .align 4 .b8 buffer[64];\n.const .align 4 .b8 c[4];");
+        brought(code, "k", &Image::parse(&original), "k")
+    }
+
+    #[test]
+    fn variables_of_the_original_constants_and_tables_may_be_there() {
+        let code = ptx(
+            ".visible .global .align 4 .b8 buffer[64];\n.const .align 4 .b8 more[8];\n\
+             .global .align 4 .u32 switch_table[2] = {7, 9};",
+        );
+        let found = of(&code);
+        assert_eq!(found.refused, None);
+        assert_eq!(found.tables, [("switch_table".to_owned(), 8)]);
+    }
+
+    #[test]
+    fn memory_that_outlives_a_launch_may_not() {
+        let refused = |variables: &str| of(&ptx(variables)).refused.unwrap_or_default();
+        assert!(refused(".global .align 8 .b8 cache[128];").contains("cache (128 bytes)"));
+        assert!(refused(".visible .global .align 4 .b8 buffer[128];").contains("has 128 bytes"));
+        // By a name that the driver does not look up.
+        assert!(refused(".global .align 4 .b8 $str[256] = {1};").contains("cannot be looked up"));
+        let managed = ".visible .global .attribute(.managed) .align 4 .u32 m = 1;";
+        assert!(refused(managed).contains("m (4 bytes)"));
+    }
+
+    #[test]
+    fn heaps_and_launches_of_its_own_are_refused() {
+        let code = |name: &str| {
+            format!(
+                "{HEAD}.extern .func (.param .b64 r) {name} (.param .b64 a);\n\
+                 .visible .entry k(.param .u64 p) {{\n.reg .b64 %rd<3>;\nmov.b64 %rd1, 8;\n\
+                 {{ .param .b64 a0; st.param.b64 [a0], %rd1; .param .b64 r0;\n\
+                 call.uni (r0), {name}, (a0); ld.param.b64 %rd2, [r0]; }}\nret; }}\n"
+            )
+        };
+        let refused = |name| of(code(name).as_bytes()).refused.unwrap_or_default();
+        assert!(refused("malloc").contains("heap"));
+        assert!(refused("cudaLaunchDeviceV2").contains("launches kernels"));
+    }
+
+    #[test]
+    fn what_is_no_elf_file_has_no_sections_and_damaged_ones_stop_nobody() {
+        assert_eq!(sections(b"not an elf"), None);
+        let mut elf = vec![0u8; 64];
+        elf[..5].copy_from_slice(b"\x7fELF\x02");
+        elf[0x28..0x30].copy_from_slice(&u64::MAX.to_le_bytes());
+        elf[0x3c] = 9;
+        elf[0x3a] = 64;
+        assert_eq!(sections(&elf), None);
+    }
+}

@@ -1,0 +1,315 @@
+//! A candidate and the original side by side on launches that are ready: run, timed, judged.
+
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use r3_archive::model::LaunchId;
+
+use super::keys::Keys;
+use super::perturb::{self, Kind};
+use super::race::{Side, Track};
+use super::resident::{Bound, Facts, Judgement, Resident, Trouble};
+use super::{Lost, Watch, gate};
+use crate::device::Effort;
+use crate::evaluate::outcome::{Verdict, Worst};
+use crate::nvml::Nvml;
+
+/// Why a candidate goes no further.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Stop {
+    /// It is judged.
+    Verdict(Judged),
+    /// The device cannot be used any more.
+    Lost(Lost),
+}
+
+/// A verdict, and why.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Judged {
+    /// The verdict.
+    pub verdict: Verdict,
+    /// Why.
+    pub reason: String,
+    /// Where it is wrong.
+    pub worst: Option<Worst>,
+}
+
+impl Stop {
+    /// A verdict without a place.
+    pub fn new(verdict: Verdict, reason: impl Into<String>) -> Self {
+        Self::Verdict(Judged {
+            verdict,
+            reason: reason.into(),
+            worst: None,
+        })
+    }
+
+    /// What befell a candidate's code.
+    pub fn of_candidate(trouble: Trouble) -> Self {
+        match trouble {
+            Trouble::Refused(text) => Self::new(Verdict::Refused, text),
+            Trouble::Fault(text) => Self::new(Verdict::Fault, text),
+            Trouble::Timeout(text) => Self::new(Verdict::Timeout, text),
+            Trouble::CannotRun(text) => Self::new(Verdict::CannotRun, text),
+            Trouble::Machine(text) => Self::new(Verdict::Unjudged, text),
+            Trouble::Lost(lost) => Self::Lost(lost),
+        }
+    }
+
+    /// What befell the original, while a candidate was being judged: that is not the candidate's fault.
+    pub fn of_original(trouble: Trouble) -> Self {
+        match trouble {
+            Trouble::Lost(lost) => Self::Lost(lost),
+            other => Self::new(Verdict::Unjudged, format!("the original: {other}")),
+        }
+    }
+
+    /// What a run left that is not right.
+    pub fn of_judgement(judgement: Judgement) -> Self {
+        let reason = judgement
+            .reason()
+            .unwrap_or_else(|| "memory is not as it should be".to_owned());
+        Self::Verdict(Judged {
+            verdict: match judgement.is_cheat() {
+                true => Verdict::Cheat,
+                false => Verdict::Wrong,
+            },
+            reason,
+            worst: judgement.worst,
+        })
+    }
+}
+
+/// A launch with the original and a candidate.
+#[derive(Debug)]
+pub struct Lane {
+    /// The launch.
+    pub launch: LaunchId,
+    /// What is known of it.
+    pub facts: Rc<Facts>,
+    /// How long a run may take.
+    pub limit: Duration,
+    /// The original; bound when it is timed.
+    pub original: Option<Bound>,
+    /// The candidate.
+    pub candidate: Bound,
+    /// Whether its inputs stay as recorded: the original cannot take other ones.
+    pub fixed: bool,
+    /// A key under whose poison the candidate was right.
+    pub right_under: Option<u64>,
+}
+
+/// What was run.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Spent {
+    /// Time of kernels, as far as it is known: nanoseconds.
+    pub kernels: f64,
+    /// Runs.
+    pub runs: u32,
+    /// Other inputs that were tried.
+    pub perturbed: u32,
+    /// Other inputs that were given up, since the original has no certain result on them.
+    pub dropped: u32,
+}
+
+/// Where candidates run.
+pub struct Stand<'s, 'a> {
+    /// The launches.
+    pub resident: &'s mut Resident<'a>,
+    /// Keys of poison.
+    pub keys: &'s mut Keys,
+    /// Ends the process when a run hangs.
+    pub watch: &'s dyn Watch,
+    /// Clocks.
+    pub nvml: Option<&'s Nvml>,
+    /// Launches side by side.
+    pub lanes: Vec<Lane>,
+    /// Out of how many blocks of timed rounds one has another snapshot in it.
+    pub swap_one_in: u64,
+    /// The key of the last timed run.
+    pub last: u64,
+    /// What was run.
+    pub spent: Spent,
+}
+
+/// Bytes of inputs that are changed for a run amid timed ones.
+const AMID: u64 = 4 << 20;
+
+/// What stands for the inputs of a launch in [`Lost::poisoned`]: the original stopped the device when they were changed.
+pub const PERTURBED: &str = "perturbed inputs";
+
+impl Stand<'_, '_> {
+    /// Runs the candidate once, from restored memory under a poison, and judges what it left.
+    pub fn judge(&mut self, lane: usize, key: u64, what: &str) -> Result<Judgement, Stop> {
+        let Some(lane) = self.lanes.get(lane) else {
+            return Ok(Judgement::default());
+        };
+        let (resident, bound) = (&mut *self.resident, &lane.candidate);
+        resident.reset(bound, key).map_err(Stop::of_candidate)?;
+        let text = format!("the candidate on launch {}{what}", lane.launch);
+        self.watch.within(lane.limit, &text);
+        let begun = Instant::now();
+        let ran = resident.run(bound);
+        self.watch.idle();
+        self.spent.runs += 1;
+        self.spent.kernels += begun.elapsed().as_nanos() as f64;
+        ran.map_err(Stop::of_candidate)?;
+        resident.judgement(bound).map_err(Stop::of_candidate)
+    }
+
+    /// Whether memory as it is before a run, and a kernel that does nothing, is not taken for right.
+    pub fn nothing_fails(&mut self, lane: usize) -> Result<bool, Stop> {
+        let Some(lane) = self.lanes.get(lane) else {
+            return Ok(false);
+        };
+        let key = self.keys.key();
+        let bound = &lane.candidate;
+        self.resident.reset(bound, key).map_err(Stop::of_original)?;
+        let judgement = self.resident.judgement(bound).map_err(Stop::of_original)?;
+        Ok(!judgement.is_right())
+    }
+
+    /// A run of a lane's candidate from which nothing is told but its time.
+    pub fn untold(&mut self, lane: usize) -> Result<f64, Stop> {
+        self.timed(lane, Side::Candidate, false)
+            .map_err(Stop::of_original)
+    }
+
+    /// The candidate on other inputs, of which the original says what should come out. Whether there was such a run.
+    pub fn perturbed(&mut self, lane: usize, kind: Kind, most: u64) -> Result<bool, Stop> {
+        let Some(at) = self.lanes.get(lane).filter(|lane| !lane.fixed) else {
+            return Ok(false);
+        };
+        let (launch, facts) = (at.launch, Rc::clone(&at.facts));
+        let inputs = perturb::inputs(&facts.buffers);
+        let resident = &mut *self.resident;
+        let edits = perturb::edits(&inputs, kind, most, self.keys, |buffer, offset, bytes| {
+            resident.read_before(launch, buffer.region, offset, bytes)
+        })
+        .map_err(Stop::of_original)?;
+        if edits.is_empty() {
+            return Ok(false);
+        }
+        let before = self.not_finite(&facts)?;
+        let altered = self.resident.alter(launch, edits, self.watch);
+        self.watch.idle();
+        let altered = altered.map_err(|trouble| match Stop::of_original(trouble) {
+            Stop::Lost(lost) => Stop::Lost(lost.poisoned(launch, PERTURBED)),
+            stop => stop,
+        })?;
+        if altered.is_err() {
+            self.spent.dropped += 1;
+            return Ok(false);
+        }
+        if self.not_finite(&facts)? > before {
+            self.spent.dropped += 1;
+            self.resident.unalter(launch).map_err(Stop::of_original)?;
+            return Ok(false);
+        }
+        let key = self.keys.key();
+        let judged = self.judge(lane, key, " with perturbed inputs");
+        self.resident.unalter(launch).map_err(Stop::of_original)?;
+        let judgement = judged?;
+        self.spent.perturbed += 1;
+        match judgement.is_right() {
+            true => Ok(true),
+            false => Err(Stop::of_judgement(judgement)),
+        }
+    }
+
+    /// Results of the original that are not finite, as far as they are looked at.
+    fn not_finite(&mut self, facts: &Facts) -> Result<usize, Stop> {
+        let mut count = 0;
+        for (buffer, len) in perturb::results(&facts.buffers) {
+            let mut bytes = vec![0; len as usize];
+            self.resident
+                .read_expected(facts.launch, buffer.region, 0, &mut bytes)
+                .map_err(Stop::of_original)?;
+            count += perturb::not_finite(&bytes, buffer.element);
+        }
+        Ok(count)
+    }
+
+    /// Takes all code off the device.
+    pub fn unbind(&mut self) -> Result<(), Trouble> {
+        let mut result = Ok(());
+        for lane in std::mem::take(&mut self.lanes) {
+            for bound in [Some(lane.candidate), lane.original].into_iter().flatten() {
+                result = self.resident.unbind(bound).and(result);
+            }
+        }
+        result
+    }
+
+    fn timed(&mut self, lane: usize, side: Side, cold: bool) -> Result<f64, Trouble> {
+        let nothing = || Trouble::Machine("no original is bound".to_owned());
+        let lane = self.lanes.get(lane).ok_or_else(nothing)?;
+        let (bound, who) = match side {
+            Side::Candidate => (&lane.candidate, "the candidate"),
+            Side::Original => (lane.original.as_ref().ok_or_else(nothing)?, "the original"),
+        };
+        let key = self.keys.key();
+        self.last = key;
+        self.resident.reset(bound, key)?;
+        if cold {
+            let device = self.resident.device();
+            device
+                .reset_persisting()
+                .and_then(|()| device.flush_cache())
+                .map_err(|error| Trouble::of_device(error, false))?;
+        }
+        let text = format!("{who} on launch {}, timed", lane.launch);
+        self.watch.within(lane.limit, &text);
+        let effort = self.resident.run_timed(bound);
+        self.watch.idle();
+        self.spent.runs += 1;
+        Ok(match effort? {
+            Effort::Nanoseconds(time) => {
+                self.spent.kernels += time;
+                time
+            }
+            Effort::Work(work) => {
+                self.spent.kernels += work.wall.as_nanos() as f64;
+                work.cost as f64
+            }
+        })
+    }
+}
+
+impl Track for Stand<'_, '_> {
+    type Stop = Stop;
+
+    fn time(&mut self, lane: usize, side: Side, cold: bool, check: bool) -> Result<f64, Stop> {
+        let time = self.timed(lane, side, cold).map_err(match side {
+            Side::Candidate => Stop::of_candidate,
+            Side::Original => Stop::of_original,
+        })?;
+        if let (true, Some(at)) = (check, self.lanes.get(lane)) {
+            let judgement = self
+                .resident
+                .judgement(&at.candidate)
+                .map_err(Stop::of_candidate)?;
+            if !judgement.is_right() {
+                let key = self.last;
+                return Err(gate::explain(self, lane, key, judgement));
+            }
+        }
+        Ok(time)
+    }
+
+    fn elsewhere(&mut self, lane: usize) -> Result<(), Stop> {
+        if self.swap_one_in == 0 || self.keys.below(self.swap_one_in) > 0 {
+            return Ok(());
+        }
+        let kind = Kind::nth(self.keys.below(3) as u32);
+        self.perturbed(lane, kind, AMID).map(|_| ())
+    }
+
+    fn clock(&mut self) -> Option<u32> {
+        self.nvml?.state().sm_clock_mhz
+    }
+
+    fn pause(&mut self, time: Duration) {
+        std::thread::sleep(time);
+    }
+}
