@@ -69,11 +69,13 @@ pub fn run(args: &Args, out: &mut Output) -> Result<u8, Failure> {
     let server: Arc<OnceLock<Stopper>> = Arc::default();
     watch(&server, move || {
         terminations.wait(None);
+        true
     })?;
     if args.until_stdin_closes {
         watch(&server, || {
             let mut nothing = [0; 64];
             while matches!(std::io::stdin().read(&mut nothing), Ok(1..)) {}
+            false
         })?;
     }
 
@@ -104,7 +106,7 @@ pub fn run(args: &Args, out: &mut Output) -> Result<u8, Failure> {
         evaluator.open(path).map_err(Failure::new)?;
     }
     let running = Server::start(Arc::new(evaluator), &options).map_err(Failure::new)?;
-    // Somebody who wanted it to end before is heard now.
+    // Set once.
     let _ = server.set(running.stopper());
 
     let shown = token.as_ref().filter(|_| made_up).map(Token::secret);
@@ -157,22 +159,25 @@ fn announce(
     }
 }
 
-/// Waits for something in a thread, then ends the server; without one, or when it comes again, the process.
+/// Waits for something in a thread, then ends the server; without one, the process. What says `true` may come again, and
+/// then ends the process too.
 fn watch(
     server: &Arc<OnceLock<Stopper>>,
-    mut something: impl FnMut() + Send + 'static,
+    mut something: impl FnMut() -> bool + Send + 'static,
 ) -> Result<(), Failure> {
     let server = Arc::clone(server);
     std::thread::Builder::new()
         .name("watch".to_owned())
         .spawn(move || {
-            something();
-            let Some(stopper) = server.get() else {
-                // Still starting. Workers end with this process.
-                std::process::exit(i32::from(FAILED));
-            };
-            stopper.stop();
-            something();
+            let again = something();
+            if let Some(stopper) = server.get() {
+                stopper.stop();
+                if !again {
+                    return;
+                }
+                something();
+            }
+            // Workers end with this process.
             std::process::exit(i32::from(FAILED));
         })
         .map(|_| ())
