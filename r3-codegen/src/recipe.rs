@@ -217,6 +217,7 @@ pub struct Specialisation {
 
 /// Launch bounds. `None` keeps the original's; zeros remove the directive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Bounds {
     /// `.maxnreg`: registers of a thread.
     pub maxnreg: Option<u32>,
@@ -226,7 +227,6 @@ pub struct Bounds {
     pub minnctapersm: Option<u32>,
     /// `.reqntid`: the block, exactly; a launch with another one fails. It takes the place of `.maxntid`, which says nothing
     /// beside it.
-    #[serde(default)]
     pub reqntid: Option<[u32; 3]>,
 }
 
@@ -235,6 +235,7 @@ pub struct Bounds {
 /// They are taken in PTX, by both routes, and a source's own compiler is told as well: `-prec-div=false`, `-ftz=true` and
 /// the like.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Approximate {
     /// `div`, `sqrt` and `rcp` of single precision that round to nearest become their `.approx` forms.
     pub division: bool,
@@ -247,6 +248,7 @@ pub struct Approximate {
 
 /// Cache operators of plain loads and stores in global memory, where the code has none of its own. `None` leaves them alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct CacheOperators {
     /// Of loads.
     pub loads: Option<LoadOperator>,
@@ -256,6 +258,7 @@ pub struct CacheOperators {
 
 /// How a load uses caches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum LoadOperator {
     /// `.ca`: all levels.
     All,
@@ -273,6 +276,7 @@ pub enum LoadOperator {
 
 /// How a store uses caches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum StoreOperator {
     /// `.wb`: write back.
     WriteBack,
@@ -355,6 +359,7 @@ pub struct Change {
 
 /// What a recipe can ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Knob {
     /// [`Specialisation::params`].
     Params,
@@ -500,4 +505,83 @@ pub enum FailureKind {
     Timeout,
     /// It ran past its memory limit.
     Memory,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A change of this number means that all stored hashes are void: then `RECIPE_HASH_VERSION` has to be another one.
+    #[test]
+    fn the_hash_is_that_of_the_content_and_of_nothing_else() {
+        let recipe = Recipe {
+            kernel: Some("k".to_owned()),
+            route: Route::Text,
+            specialisation: Specialisation {
+                params: vec![(1, 4, vec![7, 0])],
+                ..Specialisation::default()
+            },
+            ..Recipe::new(Code::Ptx(".version 8.5".to_owned()))
+        };
+        assert_eq!(RECIPE_HASH_VERSION, 1);
+        assert_eq!(
+            format!("{:032x}", recipe.content_hash()),
+            "4c264454acb0a2290c1e011f927e482b"
+        );
+        let again: Recipe = serde_json::from_str(&serde_json::to_string(&recipe).unwrap()).unwrap();
+        assert_eq!(again.content_hash(), recipe.content_hash());
+    }
+
+    #[test]
+    fn every_field_changes_the_hash() {
+        let plain = Recipe::new(Code::Ptx(String::new()));
+        let changes: Vec<fn(&mut Recipe)> = vec![
+            |r| r.code = Code::Llvm(String::new()),
+            |r| r.route = Route::Text,
+            |r| r.kernel = Some(String::new()),
+            |r| r.target = Some(String::new()),
+            |r| r.ptx_version = Some((0, 0)),
+            |r| r.pipeline = Pipeline::Text(String::new()),
+            |r| r.llvm_options.push(String::new()),
+            |r| r.codegen_level = 2,
+            |r| r.contraction = Contraction::Llvm,
+            |r| r.unroll = Unroll::Free,
+            |r| r.inline_functions = true,
+            |r| r.keep_guards = true,
+            |r| r.specialisation.grid = Some([1, 1, 1]),
+            |r| r.specialisation.block = Some([1, 1, 1]),
+            |r| r.bounds.maxnreg = Some(0),
+            |r| r.bounds.reqntid = Some([0, 0, 0]),
+            |r| r.approximate.division = true,
+            |r| r.approximate.flush = true,
+            |r| r.approximate.functions = true,
+            |r| r.read_only_loads = true,
+            |r| r.cache_operators.loads = Some(LoadOperator::All),
+            |r| r.cache_operators.stores = Some(StoreOperator::WriteBack),
+            |r| r.assembler.options.push(String::new()),
+            |r| r.emit.llvm = true,
+            |r| r.emit.cubin = true,
+        ];
+        let mut seen = std::collections::BTreeSet::from([plain.content_hash()]);
+        for change in changes {
+            let mut recipe = plain.clone();
+            change(&mut recipe);
+            assert!(seen.insert(recipe.content_hash()), "{recipe:?}");
+        }
+    }
+
+    #[test]
+    fn a_bound_that_is_none_is_an_error() {
+        assert_eq!(
+            serde_json::from_str::<Bounds>(r#"{"maxnreg": 48}"#)
+                .unwrap()
+                .maxnreg,
+            Some(48)
+        );
+        let error = serde_json::from_str::<Bounds>(r#"{"maxregs": 48}"#).unwrap_err();
+        assert!(error.to_string().contains("maxregs"));
+        let operators: CacheOperators =
+            serde_json::from_str(r#"{"loads": "no_allocate"}"#).unwrap();
+        assert_eq!(operators.loads, Some(LoadOperator::NoAllocate));
+    }
 }

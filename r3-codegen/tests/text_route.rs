@@ -18,9 +18,9 @@ use proptest::prelude::*;
 use r3_codegen::assemble;
 use r3_codegen::compile::compile;
 use r3_codegen::recipe::{
-    Approximate, Assembler, AssemblerKind, Bounds, CacheOperators, Change, Code, Contraction, Emit,
-    FailureKind, Guard, Knob, LoadOperator, Pipeline, Preset, Product, Recipe, Route,
-    Specialisation, Stage, StoreOperator, Unroll,
+    Approximate, Assembler, AssemblerKind, Bounds, CacheOperators, Change, Code, Compiler,
+    Contraction, Emit, FailureKind, Guard, Knob, LoadOperator, Pipeline, Preset, Product, Recipe,
+    Route, Source, Specialisation, Stage, StoreOperator, Unroll,
 };
 use r3_ptx::generate;
 
@@ -928,6 +928,134 @@ fn ir_is_approximated_after_llvm() {
         assert!(product.ptx.contains("ld.global.cs."), "{}", product.ptx);
         assert_eq!(places(&product, Knob::Division), Some(1));
     }
+}
+
+/// What a compiler was told shows in its PTX; what it was not told stays exact.
+#[test]
+fn a_source_s_compiler_approximates() {
+    let text = "extern \"C\" __global__ void k(float *p) { float x = p[0], y = p[1]; \
+                p[0] = x / y + sqrtf(y) + 1.0f / x; p[1] = __expf(x) + sinf(y) + powf(x, y); }";
+    let made_by = |compiler, approximate, route| {
+        let source = Source {
+            text: text.to_owned(),
+            name: "k.cu".into(),
+            headers: Vec::new(),
+            name_expressions: Vec::new(),
+            compiler,
+            program: None,
+            options: Vec::new(),
+            directory: None,
+        };
+        compile(&Recipe {
+            route,
+            kernel: Some("k".to_owned()),
+            target: Some("sm_90".to_owned()),
+            approximate,
+            // clang's bitcode has seen no pass, and goes through LLVM by either route.
+            pipeline: match compiler {
+                Compiler::Clang => Pipeline::Preset(Preset::O3),
+                _ => Pipeline::Nothing,
+            },
+            ..Recipe::new(Code::Source(source))
+        })
+    };
+    let steps = |division, flush, functions| Approximate {
+        division,
+        flush,
+        functions,
+    };
+    let mut compilers = 0;
+    for compiler in [Compiler::Nvcc, Compiler::Nvrtc, Compiler::Clang] {
+        for route in [Route::Text, Route::Lift] {
+            let plain = match made_by(compiler, steps(false, false, false), route) {
+                Ok(product) => product,
+                Err(failure) if matches!(failure.kind, FailureKind::MissingTool) => continue,
+                // clang alone, without libdevice for the functions.
+                Err(failure) => {
+                    assert_eq!((compiler, failure.stage), (Compiler::Clang, Stage::Link));
+                    continue;
+                }
+            };
+            compilers += 1;
+            let exact = plain.ptx.contains("div.rn.f32") && plain.ptx.contains("sqrt.rn.f32");
+            assert!(exact, "{compiler:?} {route:?}\n{}", plain.ptx);
+            assert!(!plain.ptx.contains("sin.approx"));
+            let fast = made_by(compiler, steps(true, false, false), route).unwrap();
+            for exact in [
+                "div.rn.f32",
+                "div.full",
+                "sqrt.rn.f32",
+                "rcp.rn.f32",
+                "sin.approx",
+            ] {
+                assert!(
+                    !fast.ptx.contains(exact),
+                    "{compiler:?} {exact}\n{}",
+                    fast.ptx
+                );
+            }
+            assert_eq!(places(&fast, Knob::Division), None);
+            let flushed = made_by(compiler, steps(false, true, false), route).unwrap();
+            assert!(flushed.ptx.contains("div.rn.ftz.f32"), "{}", flushed.ptx);
+            assert!(!flushed.ptx.contains("add.f32") && !flushed.ptx.contains("add.rn.f32"));
+            let functions = made_by(compiler, steps(false, false, true), route).unwrap();
+            assert!(
+                functions.ptx.contains("sin.approx.f32"),
+                "{compiler:?} {}",
+                functions.ptx
+            );
+            assert!(functions.ptx.contains("div.rn.f32") && functions.ptx.contains("sqrt.rn.f32"));
+            assert_eq!(places(&functions, Knob::Functions), None);
+        }
+    }
+    if has_ptxas() {
+        assert!(compilers >= 2);
+    }
+    // Where there is no source, there are no functions.
+    let mut of_text = of_kernel("heat");
+    of_text.approximate.functions = true;
+    let product = made(&of_text);
+    assert_eq!(
+        product.without_effect().collect::<Vec<_>>(),
+        [Knob::Functions]
+    );
+}
+
+/// An assembler's error comes with the line of the text that only it saw.
+#[test]
+fn an_assembler_s_error_quotes_the_line() {
+    if !has_ptxas() {
+        return;
+    }
+    let failure = compile(&Recipe {
+        emit: Emit {
+            llvm: false,
+            cubin: true,
+        },
+        assembler: Assembler {
+            kind: AssemblerKind::Ptxas,
+            ..Assembler::default()
+        },
+        ..recipe(
+            ".version 7.0\n.target sm_80\n.address_size 64\n.visible .entry k (.param .u64 p) {\n.reg .b64 %p; .reg .b32 %r;\n\
+             ld.param.u64 %p, [p];\nld.global.L1::no_allocate.b32 %r, [%p];\nret;\n}",
+        )
+    })
+    .unwrap_err();
+    assert_eq!(
+        (failure.stage, failure.kind),
+        (Stage::Assemble, FailureKind::Refused)
+    );
+    let line = "ld.global.L1::no_allocate.b32 %r, [%p];";
+    assert!(
+        failure.message.contains("line 7") && failure.message.contains(line),
+        "{failure}"
+    );
+    assert!(
+        failure.log.contains(&format!("7 | {line}")),
+        "{}",
+        failure.log
+    );
 }
 
 /// Everything at once, of every text of the sample archives that the assembler knows.

@@ -21,6 +21,8 @@ pub mod tool;
 
 mod options;
 
+mod quote;
+
 mod arch;
 pub use arch::arch_for;
 
@@ -57,7 +59,7 @@ pub fn assemble(ptx: &str, target: &str, assembler: &Assembler) -> Result<Cubin,
         let failure = first.get_or_insert(refusal.failure());
         match above {
             Some(above) => arch = above,
-            None => return Err(failure.clone()),
+            None => return Err(quote::lines(failure.clone(), ptx)),
         }
     };
     Ok(Cubin {

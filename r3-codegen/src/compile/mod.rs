@@ -13,6 +13,7 @@
 
 mod clock;
 mod failure;
+mod fast;
 mod foreign;
 mod keep;
 mod layout;
@@ -73,6 +74,7 @@ pub fn compile_reporting(recipe: &Recipe, enter: &dyn Fn(Stage)) -> Result<Produ
             ));
         }
     };
+    fast::tell(&mut job);
     job.note_version(&written.ptx);
     let cubin = job.cubin(&written)?;
     Ok(Product {
@@ -142,12 +144,14 @@ impl Job<'_> {
         };
         match &recipe.code {
             Code::Source(source) => {
+                let source = fast::source(source, &recipe.approximate);
                 let compiled = self
                     .clock
-                    .stage(Stage::Source, || source::compile(source, target()?))?;
+                    .stage(Stage::Source, || source::compile(&source, target()?))?;
                 self.notes
                     .push(format!("compiled by {}", compiled.compiler));
-                self.notes.extend(compiled.notes);
+                self.notes
+                    .extend(fast::notes(compiled.notes, &recipe.approximate));
                 Ok(Some(compiled.code))
             }
             Code::LtoIr(bytes) => {

@@ -5,8 +5,13 @@ use std::sync::Mutex;
 
 use super::PassError;
 
-/// Set in every process: pointers into shared, constant and local memory have 32 bits, as in nvcc's code.
-const ALWAYS: &str = "-nvptx-short-ptr";
+/// Set in every process.
+const ALWAYS: &[&str] = &[
+    // Pointers into shared, constant and local memory have 32 bits, as in nvcc's code.
+    "-nvptx-short-ptr",
+    // libdevice's square root is the exact one, as nvcc's is where nobody asks for another; LLVM would take the other.
+    "-nvvm-reflect-add=__CUDA_PREC_SQRT=1",
+];
 
 /// Options that make LLVM print something and end the process.
 const ENDING: &[&str] = &[
@@ -69,7 +74,9 @@ pub fn set(options: &[String]) -> Result<(), PassError> {
     for option in options {
         refuse_ending(option)?;
     }
-    parse(ALWAYS)?;
+    for option in ALWAYS {
+        parse(option)?;
+    }
     for option in options {
         parse(option)?;
     }

@@ -45,6 +45,8 @@ pub struct Options {
     pub level: Option<String>,
     /// `-use_fast_math`.
     pub fast_math: bool,
+    /// `-fgpu-approx-transcendentals`: fast mathematical functions alone.
+    pub fast_functions: bool,
     /// `-ftz`.
     pub flush: Option<bool>,
     /// `-prec-div`.
@@ -107,6 +109,7 @@ enum About {
     Standard,
     Level,
     FastMath,
+    FastFunctions,
     Flush,
     NoFlush,
     PreciseDivision,
@@ -155,6 +158,8 @@ const TABLE: &[(&str, Takes, About)] = &[
     ("use_fast_math", Nothing, A::FastMath),
     ("use-fast-math", Nothing, A::FastMath),
     ("ffast-math", Nothing, A::FastMath),
+    ("fgpu-approx-transcendentals", Nothing, A::FastFunctions),
+    ("fcuda-approx-transcendentals", Nothing, A::FastFunctions),
     ("ftz", Value, A::Flush),
     ("fcuda-flush-denormals-to-zero", Nothing, A::Flush),
     ("fgpu-flush-denormals-to-zero", Nothing, A::Flush),
@@ -205,16 +210,6 @@ const TABLE: &[(&str, Takes, About)] = &[
     ("isysroot", Value, A::Own(Dialect::Clang)),
     ("stdlib", Value, A::Own(Dialect::Clang)),
     ("nostdinc++", Nothing, A::Own(Dialect::Clang)),
-    (
-        "fgpu-approx-transcendentals",
-        Nothing,
-        A::Own(Dialect::Clang),
-    ),
-    (
-        "fcuda-approx-transcendentals",
-        Nothing,
-        A::Own(Dialect::Clang),
-    ),
     ("fms-extensions", Nothing, A::Own(Dialect::Clang)),
     (
         "device-as-default-execution-space",
@@ -421,6 +416,7 @@ impl Options {
             A::Standard => self.standard = Some(text),
             A::Level => self.level = Some(text),
             A::FastMath => self.fast_math = holds,
+            A::FastFunctions => self.fast_functions = true,
             A::Flush => self.flush = Some(holds),
             A::NoFlush => self.flush = Some(false),
             A::PreciseDivision => self.precise_division = Some(holds),

@@ -6,7 +6,10 @@ use super::options::{Dialect, Options, Preprocess};
 
 /// In nvcc's spelling, with what only other compilers have: [`Options::read`] gives the same options again.
 pub fn neutral(options: &Options) -> Vec<String> {
-    let mut words = nvcc(options);
+    let mut words = plain_nvcc(options);
+    if options.fast_functions {
+        words.push("-fgpu-approx-transcendentals".to_owned());
+    }
     words.extend(options.own(Dialect::Clang).cloned());
     words.extend(options.own(Dialect::Nvrtc).cloned());
     words.extend(
@@ -24,6 +27,23 @@ pub fn neutral(options: &Options) -> Vec<String> {
 
 /// For nvcc, without architecture and files.
 pub fn nvcc(options: &Options) -> Vec<String> {
+    plain_nvcc(&with_fast_functions(options))
+}
+
+/// Where only fast functions are asked for: NVIDIA's compilers have one switch for them and for fast arithmetic, and one
+/// for each kind of arithmetic, which wins.
+fn with_fast_functions(options: &Options) -> Options {
+    let mut options = options.clone();
+    if options.fast_functions && !options.fast_math {
+        options.fast_math = true;
+        options.flush.get_or_insert(false);
+        options.precise_division.get_or_insert(true);
+        options.precise_root.get_or_insert(true);
+    }
+    options
+}
+
+fn plain_nvcc(options: &Options) -> Vec<String> {
     let mut words = Vec::new();
     for item in &options.preprocess {
         match item {
@@ -105,7 +125,10 @@ pub fn clang(options: &Options) -> (Vec<String>, Vec<String>) {
     );
     word(options.extended_lambda, "-D__CUDACC_EXTENDED_LAMBDA__=1");
     word(options.fast_math, "-ffast-math");
-    word(options.fast_math, "-fgpu-approx-transcendentals");
+    word(
+        options.fast_math || options.fast_functions,
+        "-fgpu-approx-transcendentals",
+    );
     let flush = options.flush.unwrap_or(options.fast_math);
     word(flush, "-fgpu-flush-denormals-to-zero");
     word(options.contraction == Some(false), "-ffp-contract=off");
@@ -124,6 +147,7 @@ pub fn clang(options: &Options) -> (Vec<String>, Vec<String>) {
 
 /// For NVRTC, without architecture. Folders are relative to `directory`, since a library has no folder of its own.
 pub fn nvrtc(options: &Options, directory: &Path) -> Vec<String> {
+    let options = &with_fast_functions(options);
     let mut words = Vec::new();
     for item in &options.preprocess {
         match item {
