@@ -70,6 +70,14 @@ impl Nvml {
         })
     }
 
+    /// Clock of the multiprocessors now, in MHz: the cheapest of all, for each sample of a measurement.
+    pub fn sm_clock(&self) -> Option<u32> {
+        let mut value = 0;
+        // SAFETY: as declared in nvml.h; the device came from NVML.
+        let code = unsafe { self.clock?(self.device, CLOCK_SM, &mut value) };
+        (code == 0).then_some(value)
+    }
+
     /// The state now. What cannot be had is left out.
     pub fn state(&self) -> GpuState {
         let clock = |kind| {

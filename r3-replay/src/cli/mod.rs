@@ -5,6 +5,7 @@ mod bench;
 mod capture;
 mod convert;
 mod device;
+mod device_check;
 mod evaluate;
 mod evaluator;
 mod extract;
@@ -56,6 +57,8 @@ enum Command {
     Evaluate(evaluate::Args),
     Fsck(fsck::Args),
     Convert(convert::Args),
+    #[command(hide = true)]
+    DeviceCheck(device_check::Args),
     Serve(serve::Args),
     Status(status::Args),
     Capture(capture::Args),
@@ -121,6 +124,7 @@ pub fn main() -> ExitCode {
         Command::Evaluate(args) => evaluate::run(args, &mut out),
         Command::Fsck(args) => fsck::run(args, &mut out),
         Command::Convert(args) => convert::run(args, &mut out),
+        Command::DeviceCheck(args) => device_check::run(args, &mut out),
         Command::Serve(args) => serve::run(args, &mut out),
         Command::Status(args) => status::run(args, &mut out),
         Command::Selftest(args) => selftest::run(args, &mut out),

@@ -5,6 +5,7 @@
 //! it; everything else faults. All operations are ordered: each one sees the effects of those
 //! before it, [launches](Device::launch) included.
 
+pub mod check;
 pub mod cpu;
 pub mod cuda;
 mod host;

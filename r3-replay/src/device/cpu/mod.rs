@@ -9,6 +9,7 @@
 //! weighted count of warp instructions, which is the same in every run and on every host.
 
 mod addresses;
+mod bulk;
 mod code;
 mod inexact;
 mod settings;
@@ -21,11 +22,13 @@ use r3_emu::{FaultKind, Memory, MemoryError, RunOptions};
 use rayon::prelude::*;
 
 use self::addresses::Addresses;
+use self::bulk::Bulk;
 use self::code::Module;
 use self::settings::{Limits, Settings};
 use super::{
     AddressRange, CompareRange, Device, DeviceError, DeviceInfo, Effort, Fill, GlobalAddress,
-    Inexact, JitOption, KernelHandle, LaunchConfig, ModuleHandle, Piece, Platform, Work,
+    Inexact, JitOption, JudgeJob, Judged, KernelHandle, LaunchConfig, MarkJob, MaskJob,
+    ModuleHandle, Piece, Place, Platform, Work,
 };
 use crate::evaluate::describe::DeviceDescription;
 
@@ -501,6 +504,30 @@ impl Device for CpuDevice {
 
     fn synchronize(&mut self) -> Result<(), DeviceError> {
         Ok(())
+    }
+
+    fn place(&mut self, pieces: &[Place]) -> Result<(), DeviceError> {
+        Bulk(&self.memory).place(pieces)
+    }
+
+    fn judge(&mut self, jobs: &[JudgeJob]) -> Result<Vec<Judged>, DeviceError> {
+        Bulk(&self.memory).judge(jobs)
+    }
+
+    fn mark_equal(&mut self, jobs: &[MarkJob]) -> Result<(), DeviceError> {
+        Bulk(&self.memory).mark_equal(jobs)
+    }
+
+    fn change_masks(&mut self, jobs: &[MaskJob]) -> Result<(), DeviceError> {
+        Bulk(&self.memory).change_masks(jobs)
+    }
+
+    fn count_bits(&mut self, masks: &[AddressRange]) -> Result<Vec<u64>, DeviceError> {
+        Bulk(&self.memory).count_bits(masks)
+    }
+
+    fn checksums(&mut self, key: u64, ranges: &[AddressRange]) -> Result<Vec<u64>, DeviceError> {
+        Bulk(&self.memory).checksums(key, ranges)
     }
 
     fn properties(&mut self) -> Result<DeviceDescription, DeviceError> {
