@@ -11,7 +11,8 @@ use super::Replayer;
 use super::restoring::variables;
 use crate::code::Form;
 use crate::device::{
-    AddressRange, BlockRange, DeviceError, Effort, KernelHandle, LaunchConfig, ModuleHandle,
+    AddressRange, BlockRange, DeviceError, DeviceInfo, Effort, KernelHandle, LaunchConfig,
+    ModuleHandle,
 };
 use crate::error::{Cause, ReplayError};
 use crate::restore::contents::{self, KnownRegion, Placed, Source};
@@ -291,6 +292,11 @@ impl<'a> Replayer<'a> {
     /// Launches bound code, waits for it, and returns what that took.
     pub fn launch_bound_timed(&mut self, bound: &Bound) -> Result<Effort, DeviceError> {
         self.device.launch_timed(bound.handle, &bound.config())
+    }
+
+    /// What the device is.
+    pub fn info(&self) -> &DeviceInfo {
+        self.device.info()
     }
 
     /// The archive.

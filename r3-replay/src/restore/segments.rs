@@ -306,6 +306,18 @@ mod tests {
     }
 
     #[test]
+    fn what_is_not_known_is_written_and_what_lies_behind_it_is_not() {
+        let zeros = |first, count| Segment::Zeros { first, count };
+        let known = [zeros(0, 5), zeros(7, 100)];
+        assert_eq!(changed(&known, &[zeros(0, 107)]), [zeros(5, 2)]);
+        assert_eq!(
+            changed(&known, &[zeros(0, 110)]),
+            [zeros(5, 2), zeros(107, 3)]
+        );
+        assert_eq!(changed(&[], &[zeros(0, 3)]), [zeros(0, 3)]);
+    }
+
+    #[test]
     fn a_long_run_of_zeros_is_compared_as_one() {
         let known = [Segment::Zeros {
             first: 0,

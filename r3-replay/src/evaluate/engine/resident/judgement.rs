@@ -93,10 +93,11 @@ impl Judgement {
 }
 
 /// Names of the copies, in their order.
-const COPIES: [&str; 3] = [
+const COPIES: [&str; 4] = [
     "the memory before the launch",
     "the expected memory",
     "the mask of what must be written",
+    "the memory that the launch leaves alone",
 ];
 
 impl Resident<'_> {

@@ -107,6 +107,20 @@ pub(super) struct Copies {
     pub before: Option<Buffer>,
     pub expected: Option<Buffer>,
     pub mask: Option<Buffer>,
+    /// What the launch leaves alone, for going over to it; not always there.
+    pub inputs: Option<Buffer>,
+}
+
+/// A stretch of a region that the launch leaves alone.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Input {
+    /// Index of the region in the record.
+    pub region: usize,
+    /// Its first chunk.
+    pub first: u64,
+    pub len: u64,
+    /// How far into the copy.
+    pub at: u64,
 }
 
 /// Keys of a launch. They never leave the host.
@@ -141,6 +155,8 @@ pub(super) struct Kept {
     pub expected: Expected,
     pub keys: LaunchKeys,
     pub pieces: Vec<Piece>,
+    /// What the copy of inputs has, ascending; empty without one.
+    pub inputs: Vec<Input>,
     pub copies: Copies,
     /// Checksums of the copies.
     pub sums: Vec<u64>,
@@ -164,7 +180,7 @@ pub(super) struct Kept {
 pub(super) struct Spilled {
     pub bytes: HostBuffer,
     /// Lengths of the copies, in their order.
-    pub lengths: [u64; 3],
+    pub lengths: [u64; 4],
 }
 
 /// Other inputs.
@@ -216,6 +232,7 @@ impl Kept {
             before,
             expected,
             mask,
+            ..
         } = &self.copies;
         [before, expected, mask].map(|buffer| buffer.as_ref().map(Buffer::address))
     }
@@ -279,14 +296,8 @@ impl Kept {
 
     /// The copies as ranges.
     pub fn ranges(&self) -> Vec<AddressRange> {
-        let Copies {
-            before,
-            expected,
-            mask,
-        } = &self.copies;
-        [before, expected, mask]
-            .into_iter()
-            .flatten()
+        self.copies
+            .parts()
             .filter_map(|buffer| AddressRange::new(buffer.address(), buffer.len()))
             .collect()
     }
@@ -304,16 +315,7 @@ impl Kept {
 
     /// Bytes of device memory that the copies take up.
     pub fn bytes(&self) -> u64 {
-        let Copies {
-            before,
-            expected,
-            mask,
-        } = &self.copies;
-        [before, expected, mask]
-            .into_iter()
-            .flatten()
-            .map(Buffer::room)
-            .sum()
+        self.copies.parts().map(Buffer::room).sum()
     }
 
     /// Gives the copies' memory back.
@@ -325,11 +327,18 @@ impl Kept {
 impl Copies {
     /// Gives their memory back.
     pub fn give(self, pool: &mut Pool) {
-        for buffer in [self.before, self.expected, self.mask]
+        for buffer in [self.before, self.expected, self.mask, self.inputs]
             .into_iter()
             .flatten()
         {
             pool.give(buffer);
         }
+    }
+
+    /// The copies that there are, in their order.
+    pub fn parts(&self) -> impl Iterator<Item = &Buffer> {
+        [&self.before, &self.expected, &self.mask, &self.inputs]
+            .into_iter()
+            .flatten()
     }
 }

@@ -80,24 +80,31 @@ impl Resident<'_> {
         let record = Rc::clone(&kept.record);
         let altered = kept.altered.as_ref().map(|a| Rc::clone(&a.edits));
         let mut known = self.leave()?;
+        // The first launch after nothing was in place is no sign that launches take turns.
+        let turns = !known.is_empty();
         let trouble = |error| Trouble::of_replay(error, false);
         let place = self.replayer.arrange(&record).map_err(trouble)?;
         known.retain(|k| !place.fresh.iter().any(|fresh| fresh.overlaps(k.range)));
+        self.bring(launch)?;
         let Some(kept) = self.launches.get(&launch) else {
             return Err(not_ready(launch));
         };
-        if kept.is_here() && !kept.damaged {
+        let damaged = kept.damaged;
+        if !damaged {
             // Each reset writes these.
             known = with_pieces(kept, &place, known)?;
         }
-        self.replayer
-            .fill(&record, &place, &known)
-            .map_err(trouble)?;
+        let read = self.fill_missing(launch, &place, &known)?;
         self.live = Some(Live::new(launch, place));
         if let Some(edits) = altered {
             self.write_edits(&edits)?;
         }
-        self.bring(launch)
+        if damaged {
+            self.remake(launch)?;
+        } else if turns && read {
+            self.keep_inputs(launch)?;
+        }
+        Ok(())
     }
 
     /// Ends the present launch: its memory is as it was before it, and what is known of it is returned.
@@ -128,7 +135,7 @@ impl Resident<'_> {
         Ok(known)
     }
 
-    /// Sees to it that the copies of a launch are on the device and undamaged.
+    /// Gets the copies of a launch onto the device, and finds out whether they are damaged.
     fn bring(&mut self, launch: LaunchId) -> Result<(), Trouble> {
         let trouble = |error| Trouble::of_device(error, false);
         self.clock += 1;
@@ -164,10 +171,7 @@ impl Resident<'_> {
                 .map_err(trouble)?;
             kept.damaged = sums != kept.sums;
         }
-        match kept.damaged {
-            true => self.remake(launch),
-            false => Ok(()),
-        }
+        Ok(())
     }
 
     /// Makes the copies of a launch again, whose memory is in place as it was before it.
@@ -187,6 +191,7 @@ impl Resident<'_> {
         kept.damaged = false;
         kept.keys = key;
         kept.spilled = None;
+        kept.inputs.clear();
         let old = std::mem::take(&mut kept.copies);
         old.give(&mut self.pool);
         let lengths = lengths(kept);
@@ -222,6 +227,11 @@ impl Resident<'_> {
     ) -> Result<(), Trouble> {
         let everywhere = self.everywhere(bound, place);
         self.fill_before(bound, &everywhere, chunks)?;
+        let kept = self.launches.get(&bound.launch());
+        let edits = kept.and_then(|kept| kept.altered.as_ref().map(|a| Rc::clone(&a.edits)));
+        if let Some(edits) = edits {
+            self.write_edits(&edits)?;
+        }
         self.seal(bound, false)?;
         match expected {
             Expected::Recorded => self.seal_recorded(bound, &everywhere, chunks),
@@ -272,9 +282,8 @@ impl Resident<'_> {
         let len: u64 = lengths.iter().sum();
         let copies = std::mem::take(&mut kept.copies);
         let mut offset = 0;
-        let parts = [&copies.before, &copies.expected, &copies.mask];
         let mut moves = Vec::new();
-        for buffer in parts.into_iter().flatten() {
+        for buffer in copies.parts() {
             moves.push(HostCopy {
                 device: buffer.address(),
                 offset,
@@ -303,8 +312,7 @@ impl Resident<'_> {
         let copies = self.allocate(spilled.lengths)?;
         let mut offset = 0;
         let mut moves = Vec::new();
-        let parts = [&copies.before, &copies.expected, &copies.mask];
-        for buffer in parts.into_iter().flatten() {
+        for buffer in copies.parts() {
             moves.push(HostCopy {
                 device: buffer.address(),
                 offset,
@@ -321,9 +329,14 @@ impl Resident<'_> {
     }
 
     /// Device memory for copies. When there is none, copies of other launches make room.
-    pub(super) fn allocate(&mut self, lengths: [u64; 3]) -> Result<Copies, Trouble> {
+    pub(super) fn allocate(&mut self, lengths: [u64; 4]) -> Result<Copies, Trouble> {
         let mut copies = Copies::default();
-        let slots = [&mut copies.before, &mut copies.expected, &mut copies.mask];
+        let slots = [
+            &mut copies.before,
+            &mut copies.expected,
+            &mut copies.mask,
+            &mut copies.inputs,
+        ];
         let mut failed = None;
         for (slot, len) in slots.into_iter().zip(lengths) {
             if len == 0 || failed.is_some() {
@@ -365,8 +378,8 @@ impl Resident<'_> {
     }
 }
 
-/// Lengths of the copies that the pieces need: before, expected, mask.
-pub(super) fn lengths(kept: &Kept) -> [u64; 3] {
+/// Lengths of the copies: before, expected, mask, inputs.
+pub(super) fn lengths(kept: &Kept) -> [u64; 4] {
     let end = |ends: &mut dyn Iterator<Item = u64>| ends.max().unwrap_or(0);
     [
         end(&mut kept
@@ -375,6 +388,7 @@ pub(super) fn lengths(kept: &Kept) -> [u64; 3] {
             .filter_map(|piece| Some(piece.before? + piece.len))),
         end(&mut kept.pieces.iter().map(|piece| piece.expected + piece.len)),
         kept.mask.len() as u64,
+        end(&mut kept.inputs.iter().map(|input| input.at + input.len)),
     ]
 }
 
@@ -394,7 +408,7 @@ fn chunks(kept: &Kept) -> Vec<(usize, u64)> {
 }
 
 /// Chunks of a region that are in some pieces: first, and the one behind the last; ascending.
-fn chunks_of(
+pub(super) fn chunks_of(
     kept: &Kept,
     region: usize,
     which: impl Fn(&super::kept::Piece) -> bool,
@@ -438,7 +452,7 @@ fn with_pieces(
 }
 
 /// Segments without some chunks.
-fn without(segments: &[Segment], chunks: &[(u64, u64)]) -> Vec<Segment> {
+pub(super) fn without(segments: &[Segment], chunks: &[(u64, u64)]) -> Vec<Segment> {
     let mut left = Vec::new();
     for segment in segments {
         let (mut start, end) = segment.span();

@@ -17,11 +17,13 @@
 
 mod alter;
 mod error;
+mod inputs;
 mod judgement;
 mod kept;
 mod live;
 mod make;
 mod profile;
+mod remembered;
 mod sites;
 mod variables;
 
@@ -72,6 +74,8 @@ pub struct ResidentOptions {
     pub profile_time: std::time::Duration,
     /// Limit of one run of the original while it is profiled.
     pub run_limit: std::time::Duration,
+    /// Folder in which profiles are remembered from process to process.
+    pub profiles: Option<std::path::PathBuf>,
     /// Runs from which the spread of an original that varies is told.
     pub spread_runs: u32,
     /// Decides keys, for tests that must repeat.
@@ -90,6 +94,7 @@ impl Default for ResidentOptions {
             most_poisoned: 16,
             profile_time: std::time::Duration::from_secs(20),
             run_limit: std::time::Duration::from_secs(60),
+            profiles: None,
             spread_runs: 6,
             seed: None,
         }

@@ -66,6 +66,8 @@ struct Target {
     region: usize,
     name: String,
     range: AddressRange,
+    /// Bytes of an element; when that is not known, of the largest ones there are.
+    element_size: usize,
 }
 
 /// Finds out what a launch writes. Its copies are laid out for `chunks`, without masks, and filled.
@@ -182,6 +184,10 @@ fn targets(
                 region: region.index,
                 name,
                 range,
+                element_size: match facts.element {
+                    ElementType::Bits => 8,
+                    element => element.size(),
+                },
             });
         }
     }
@@ -260,8 +266,10 @@ fn poison_with(
     found: &mut Found,
 ) -> Result<Vec<u8>, Trouble> {
     let len = target.range.len();
-    let bytes = len.div_ceil(8) as usize;
-    let mut mask = vec![0u8; bytes];
+    let mut mask = vec![0u8; len.div_ceil(8) as usize];
+    let fill = |resident: &mut Resident<'_>, bits: Option<&[u8]>| {
+        fills(resident, bound, everywhere, target, scratch, bits, watch)
+    };
     if let Some(copy) = &scratch.copy {
         let seal = Place::seal(
             target.range.start(),
@@ -270,49 +278,61 @@ fn poison_with(
             Stream::new(scratch.key),
         );
         resident.place(&[seal], false)?;
-        let run = fills(resident, bound, everywhere, target, scratch, None, watch)?;
-        match run {
+        match fill(resident, None)? {
             Some(run) if run.others_right => mask = run.equal,
             Some(_) | None => {
                 found.inputs.read.insert(target.region);
             }
         }
-    }
-    let changed = changed_bits(resident, bound, target, scratch)?;
-    let missed: Vec<u8> = changed.iter().zip(&mask).map(|(c, m)| c & !m).collect();
-    if missed.iter().any(|byte| *byte != 0) {
-        let run = fills(
-            resident,
-            bound,
-            everywhere,
-            target,
-            scratch,
-            Some(&missed),
-            watch,
-        )?;
-        if let Some(run) = run {
-            for ((mask, missed), equal) in mask.iter_mut().zip(&missed).zip(run.equal) {
-                *mask |= missed & equal;
+        if any(&mask) {
+            // Bytes that depend on what was there come out the same by chance; not four times.
+            match fill(resident, None)? {
+                Some(run) => mask.iter_mut().zip(run.equal).for_each(|(m, e)| *m &= e),
+                None => mask.fill(0),
             }
         }
     }
-    if mask.iter().any(|byte| *byte != 0) {
-        // Of what depends on what was there, some bytes come out the same by chance: not a second time.
-        let run = fills(
-            resident,
-            bound,
-            everywhere,
-            target,
-            scratch,
-            Some(&mask),
-            watch,
-        )?;
-        match run {
-            Some(run) => mask.iter_mut().zip(run.equal).for_each(|(m, e)| *m &= e),
-            None => mask.fill(0),
+    let changed = changed_bits(resident, bound, target, scratch)?;
+    let missed: Vec<u8> = changed.iter().zip(&mask).map(|(c, m)| c & !m).collect();
+    let mut more = missed.clone();
+    for _ in 0..2 {
+        if any(&more) {
+            match fill(resident, Some(&missed))? {
+                Some(run) if run.others_right => {
+                    more.iter_mut().zip(run.equal).for_each(|(m, e)| *m &= e);
+                }
+                Some(_) | None => more.fill(0),
+            }
         }
     }
+    mask.iter_mut()
+        .zip(more)
+        .for_each(|(mask, more)| *mask |= more);
+    whole_elements(&mut mask, &changed, target.element_size);
     Ok(mask)
+}
+
+fn any(bits: &[u8]) -> bool {
+    bits.iter().any(|byte| *byte != 0)
+}
+
+/// Takes elements out of a mask of which some other byte changes without being in it: they depend on what was there,
+/// and what of them is in the mask does so as well, only seldom.
+fn whole_elements(mask: &mut [u8], changed: &[u8], size: usize) {
+    let element = match size {
+        1 => return,
+        2 => 0b11u8,
+        4 => 0b1111,
+        _ => 0b1111_1111,
+    };
+    for (mask, changed) in mask.iter_mut().zip(changed) {
+        for at in (0..8).step_by(size.min(8)) {
+            let bits = element << at;
+            if changed & !*mask & bits != 0 {
+                *mask &= !bits;
+            }
+        }
+    }
 }
 
 /// What two runs showed.

@@ -7,6 +7,7 @@ use super::*;
 use crate::device::cpu::{CpuDevice, CpuOptions};
 use crate::testing::{TestArchive, TestDevice, TestRegion};
 
+mod masks;
 mod samples;
 
 const A: u64 = 0x7f12_3460_0000;
@@ -380,6 +381,129 @@ fn other_inputs_are_judged_by_the_original_and_the_recorded_ones_come_back() {
         let judgement = judge(&mut resident, bound, key);
         assert!(judgement.is_right(), "{judgement:?}");
     }
+}
+
+#[test]
+fn launches_that_take_turns_are_not_read_from_the_archive_again() {
+    let read = |rounds: u64| {
+        let (archive, mut device, launches) = several();
+        let mut resident = Resident::new(&archive, &mut device, options());
+        resident
+            .reserve(launches.iter().map(|id| LaunchId(*id)))
+            .unwrap();
+        let mut bounds = Vec::new();
+        for launch in &launches {
+            resident.ready(LaunchId(*launch), &Nobody).unwrap();
+            bounds.push(bind(&mut resident, *launch, None));
+        }
+        for key in 0..rounds {
+            for bound in &bounds {
+                assert!(judge(&mut resident, bound, key + 1).is_right());
+            }
+        }
+        drop(resident);
+        device.pieces.iter().sum::<usize>()
+    };
+    assert_eq!(read(2), read(4));
+}
+
+#[test]
+fn what_was_found_out_is_remembered_and_tried_before_it_is_used() {
+    let folder = tempfile::tempdir().unwrap();
+    let runs = Rc::new(Cell::new(0));
+    let (archive, _) = sums();
+    let ready = |also: u64| {
+        let count = Rc::clone(&runs);
+        let mut device = TestDevice::new().with_kernel("kernel", move |memory, _| {
+            count.set(count.get() + 1);
+            let (x, y) = (memory.load(A)?, memory.load(A + 8)?);
+            memory.store(B, x.wrapping_add(y))?;
+            memory.store(B + 8, x.wrapping_sub(y))?;
+            let sum = memory.load(B + 16)?;
+            memory.store(B + 16, sum.wrapping_add(1))?;
+            // What was written with what was there already now depends on it, on another device.
+            let word = memory.load(B + 24)?;
+            memory.store(B + 24, if also == 0 { 5 } else { word })
+        });
+        let how = ResidentOptions {
+            profiles: Some(folder.path().to_owned()),
+            ..options()
+        };
+        let mut resident = Resident::new(&archive, &mut device, how);
+        runs.set(0);
+        let facts = resident.ready(LaunchId(1), &Nobody).unwrap();
+        assert_eq!(facts.unusable, None);
+        let ran = runs.get();
+        let bound = bind(&mut resident, 1, None);
+        assert!(judge(&mut resident, &bound, 1).is_right());
+        (facts.written, ran)
+    };
+    let (written, first) = ready(0);
+    assert_eq!(written, 24);
+    let (written, again) = ready(0);
+    assert_eq!((written, again), (24, 4), "and {first} at first");
+    assert!(first > 10);
+    let (written, _) = ready(1);
+    assert_eq!(written, 16, "what does not stand is found out anew");
+}
+
+#[test]
+fn memory_does_not_grow_while_code_comes_and_goes() {
+    let archive = masks::copying();
+    let mut device = cpu();
+    let mut resident = Resident::new(&archive, &mut device, options());
+    resident.ready(LaunchId(1), &Nobody).unwrap();
+    let mut free = Vec::new();
+    for cycle in 0..1000 {
+        let bound = bind(&mut resident, 1, None);
+        assert!(judge(&mut resident, &bound, cycle + 1).is_right());
+        resident.unbind(bound).unwrap();
+        if cycle == 10 || cycle == 999 {
+            free.push((
+                resident.device().free_memory().unwrap(),
+                resident.kept_bytes(),
+            ));
+        }
+    }
+    assert_eq!(free[0], free[1]);
+}
+
+#[test]
+fn a_watch_is_told_which_buffer_is_poisoned() {
+    struct Told(std::cell::RefCell<Vec<String>>);
+    impl Watch for Told {
+        fn within(&self, _: Duration, what: &str) {
+            self.0.borrow_mut().push(what.to_owned());
+        }
+        fn idle(&self) {}
+    }
+    let (archive, mut device) = sums();
+    let mut resident = Resident::new(&archive, &mut device, options());
+    let told = Told(Default::default());
+    resident.ready(LaunchId(1), &told).unwrap();
+    let found: std::collections::BTreeSet<_> = told
+        .0
+        .borrow()
+        .iter()
+        .filter_map(|what| poisoned_buffer(what))
+        .collect();
+    let names = ["alloc 2", "arg0"].map(|name| (LaunchId(1), name.to_owned()));
+    assert_eq!(found.into_iter().collect::<Vec<_>>(), names);
+}
+
+#[test]
+fn a_buffer_that_is_left_out_is_not_poisoned() {
+    let (archive, mut device) = sums();
+    let how = ResidentOptions {
+        leave_out: vec![(LaunchId(1), "alloc 2".to_owned())],
+        ..options()
+    };
+    let mut resident = Resident::new(&archive, &mut device, how);
+    let facts = resident.ready(LaunchId(1), &Nobody).unwrap();
+    assert_eq!((facts.unusable.clone(), facts.written), (None, 0));
+    assert!(facts.notes.iter().any(|note| note.contains("alloc 2")));
+    let bound = bind(&mut resident, 1, None);
+    assert!(judge(&mut resident, &bound, 1).is_right());
 }
 
 fn cpu() -> CpuDevice {
