@@ -172,6 +172,9 @@ impl Resident<'_> {
             let list = kept.variables.clone();
             variables::judge(&mut self.replayer, bound, &list, &mut judgement)?;
         }
+        if let Some(live) = &mut self.live {
+            live.unjudged = false;
+        }
         if !strayed.is_empty() {
             let text = self.stray(bound, &strayed)?;
             judgement.strays = Some(text);

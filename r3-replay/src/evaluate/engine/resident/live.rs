@@ -24,6 +24,8 @@ pub(super) struct Live {
     pub slack: Vec<AddressRange>,
     /// Whether what the launch leaves alone is as it was.
     pub clean: bool,
+    /// Whether a candidate ran since everything was compared last.
+    pub unjudged: bool,
     /// Key of the guards.
     pub guard: u64,
 }
@@ -36,6 +38,7 @@ impl Live {
             place,
             slack,
             clean: true,
+            unjudged: false,
             guard: 0,
         }
     }
@@ -63,6 +66,37 @@ impl Resident<'_> {
         if let Some(live) = &mut self.live {
             live.clean = false;
         }
+    }
+
+    /// Looks after what a candidate ran that nobody judged: memory that the launch leaves alone, and copies.
+    pub(super) fn inspect(&mut self) -> Result<(), Trouble> {
+        let Some(live) = self
+            .live
+            .as_ref()
+            .filter(|live| live.unjudged && live.clean)
+        else {
+            return Ok(());
+        };
+        let Some(kept) = self.launches.get_mut(&live.launch) else {
+            return Ok(());
+        };
+        let untouched = kept.untouched.iter().map(|untouched| untouched.range);
+        let ranges: Vec<AddressRange> = untouched.chain(kept.ranges()).collect();
+        let sums = self
+            .replayer
+            .device()
+            .checksums(kept.keys.sums, &ranges)
+            .map_err(|error| Trouble::of_device(error, true))?;
+        let (memory, copies) = sums.split_at(kept.untouched.len().min(sums.len()));
+        kept.damaged |= copies != kept.sums;
+        let clean = memory.iter().eq(kept.untouched.iter().map(|u| &u.sum));
+        if let Some(live) = &mut self.live {
+            live.unjudged = false;
+        }
+        if !clean {
+            self.distrust();
+        }
+        Ok(())
     }
 
     /// Puts a launch that is ready in place.
@@ -109,6 +143,7 @@ impl Resident<'_> {
 
     /// Ends the present launch: its memory is as it was before it, and what is known of it is returned.
     pub(super) fn leave(&mut self) -> Result<Vec<KnownRegion>, Trouble> {
+        self.inspect()?;
         let Some(live) = self.live.take() else {
             return Ok(Vec::new());
         };

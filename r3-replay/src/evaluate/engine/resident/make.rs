@@ -853,7 +853,9 @@ impl Resident<'_> {
         kept.inputs.clear();
         std::mem::take(&mut kept.copies).give(&mut self.pool);
         let lengths = lengths(kept);
-        let copies = self.allocate(lengths)?;
+        let copies = self
+            .allocate(lengths)
+            .map_err(|trouble| trouble.during("copies of what the launch may write"))?;
         let Some(kept) = self.launches.get_mut(&id) else {
             return Err(not_ready(id));
         };

@@ -261,6 +261,14 @@ impl<'a> Resident<'a> {
     /// Takes code off the device.
     pub fn unbind(&mut self, bound: Bound) -> Result<(), Trouble> {
         let candidate = bound.candidate;
+        if candidate
+            && self
+                .live
+                .as_ref()
+                .is_some_and(|l| l.launch == bound.launch())
+        {
+            self.inspect()?;
+        }
         self.replayer
             .unbind(bound.code)
             .map_err(|error| Trouble::of_device(error, candidate))
@@ -315,6 +323,9 @@ impl<'a> Resident<'a> {
 
     fn used(&mut self, bound: &Bound) {
         self.clock += 1;
+        if let Some(live) = &mut self.live {
+            live.unjudged |= bound.candidate;
+        }
         if let Some(kept) = self.launches.get_mut(&bound.launch()) {
             kept.used = self.clock;
         }

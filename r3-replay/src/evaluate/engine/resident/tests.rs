@@ -506,6 +506,167 @@ fn a_buffer_that_is_left_out_is_not_poisoned() {
     assert!(judge(&mut resident, &bound, 1).is_right());
 }
 
+#[test]
+fn what_a_candidate_did_unjudged_costs_the_next_one_nothing() {
+    let (archive, device) = sums();
+    let mut device = device.with_kernel("stray", |memory, _| memory.store(A, 1));
+    let mut resident = Resident::new(&archive, &mut device, options());
+    resident.ready(LaunchId(1), &Nobody).unwrap();
+    let original = bind(&mut resident, 1, None);
+    let stray = bind(&mut resident, 1, Some(&other("stray")));
+    resident.reset(&stray, 1).unwrap();
+    resident.run_timed(&stray).unwrap();
+    resident.unbind(stray).unwrap();
+    let judgement = judge(&mut resident, &original, 2);
+    assert!(judgement.is_right(), "{judgement:?}");
+}
+
+#[test]
+fn what_the_original_leaves_here_counts_when_it_is_not_what_was_recorded() {
+    let mut archive = TestArchive::new();
+    archive.allocation(1, A, 16, AllocationKind::Device);
+    archive.launch(&[TestRegion::memory(1, A, words(&[1, 2]), words(&[7, 2]))]);
+    let archive = archive.open();
+    let mut device = TestDevice::new()
+        .with_kernel("kernel", |memory, _| memory.store(A, 8))
+        .with_kernel("as recorded", |memory, _| memory.store(A, 7));
+    let mut resident = Resident::new(&archive, &mut device, options());
+    let facts = resident.ready(LaunchId(1), &Nobody).unwrap();
+    assert!(facts.deterministic && !facts.as_recorded);
+    assert!(
+        facts
+            .notes
+            .iter()
+            .any(|note| note.contains("other bytes here"))
+    );
+    let original = bind(&mut resident, 1, None);
+    let recorded = bind(&mut resident, 1, Some(&other("as recorded")));
+    assert!(judge(&mut resident, &original, 1).is_right());
+    assert_eq!(judge(&mut resident, &recorded, 2).out, 1);
+}
+
+#[test]
+fn an_original_that_varies_is_compared_with_its_own_spread() {
+    let floats = |values: [f32; 4]| -> Vec<u8> {
+        values
+            .iter()
+            .flat_map(|value| value.to_le_bytes())
+            .collect()
+    };
+    let mut archive = TestArchive::new();
+    archive.allocation(1, A, 16, AllocationKind::Device);
+    let (before, after) = (
+        floats([0.0, 2.0, 3.0, 4.0]),
+        floats([1000.0, 2.0, 3.0, 4.0]),
+    );
+    archive.launch(&[TestRegion::memory(1, A, before, after)]);
+    let archive = archive.open();
+    let run = Cell::new(0u32);
+    let sum = |memory: &mut crate::testing::Memory, value: f32| {
+        let word = u64::from(2f32.to_bits()) << 32 | u64::from(value.to_bits());
+        memory.store(A, word)
+    };
+    let mut device = TestDevice::new()
+        .with_kernel("kernel", move |memory, _| {
+            run.set(run.get() + 1);
+            sum(memory, f32::from_bits(1000f32.to_bits() + run.get() % 3))
+        })
+        .with_kernel("nearly", move |memory, _| {
+            sum(memory, f32::from_bits(1000f32.to_bits() + 2))
+        })
+        .with_kernel("far off", move |memory, _| sum(memory, 1000.1));
+    let mut resident = Resident::new(&archive, &mut device, options());
+    let facts = resident.ready(LaunchId(1), &Nobody).unwrap();
+    assert_eq!(facts.unusable, None);
+    assert!(!facts.deterministic && !facts.buffers[0].tolerance.is_exact());
+    let original = bind(&mut resident, 1, None);
+    for key in 1..20 {
+        assert!(judge(&mut resident, &original, key).is_right());
+    }
+    let nearly = bind(&mut resident, 1, Some(&other("nearly")));
+    assert!(judge(&mut resident, &nearly, 30).is_right());
+    let far = bind(&mut resident, 1, Some(&other("far off")));
+    assert_eq!(judge(&mut resident, &far, 31).out, 1);
+}
+
+/// A module with a variable that does not fit into constant memory, one that does, and a pointer to the first in
+/// memory.
+const VARIABLES: &str = ".version 7.0\n.target sm_80\n.address_size 64\n\
+    .visible .global .align 8 .b8 large[131072];\n.visible .global .align 8 .u64 small;\n\
+    .visible .entry kernel(.param .u64 kernel_param_0)\n{\n\
+    .reg .b64 %p, %l, %x, %y, %s;\n\
+    ld.param.u64 %p, [kernel_param_0];\nld.global.u64 %l, [%p];\n\
+    ld.global.u64 %x, [%l+131064];\nmov.u64 %s, small;\nld.global.u64 %y, [%s];\n\
+    add.u64 %x, %x, %y;\nst.global.u64 [%l+8], %x;\nst.global.u64 [%s], %x;\n\
+    add.u64 %l, %l, 16;\nst.global.u64 [%p+8], %l;\nret;\n}\n";
+
+#[test]
+fn variables_are_restored_and_compared_wherever_each_code_has_them() {
+    let large = 0x7f20_0000_0000u64;
+    let small = 0x7f20_0100_0000u64;
+    let variable = |name: &str, address, before, after| TestRegion {
+        owner: r3_archive::model::RegionOwner::Global {
+            module: r3_archive::model::ModuleId(1),
+            name: name.to_owned(),
+        },
+        address,
+        before,
+        after,
+    };
+    let mut before = vec![3u8; 131_072];
+    before[131_064..].copy_from_slice(&30u64.to_le_bytes());
+    let mut after = before.clone();
+    after[8..16].copy_from_slice(&42u64.to_le_bytes());
+    let kind = r3_archive::model::ImageKind::Ptx;
+    let mut archive = TestArchive::with_code(VARIABLES.as_bytes(), kind);
+    archive.allocation(1, A, 16, AllocationKind::Device);
+    archive.launch(&[
+        TestRegion::memory(1, A, words(&[large, 0]), words(&[large, large + 16])),
+        variable("large", large, before, after),
+        variable("small", small, words(&[12]), words(&[42])),
+    ]);
+    let archive = archive.open();
+    let mut device = cpu();
+    let mut resident = Resident::new(&archive, &mut device, options());
+    let facts = resident.ready(LaunchId(1), &Nobody).unwrap();
+    assert_eq!(facts.unusable, None);
+    assert!(facts.as_recorded, "{:?}", facts.notes);
+    let image = |text: String| Image {
+        name: "kernel".to_owned(),
+        bytes: text.into_bytes(),
+        form: crate::code::Form::Ptx(80),
+    };
+    // The first has the recorded addresses, the others have not.
+    let bounds = [
+        bind(&mut resident, 1, None),
+        bind(&mut resident, 1, None),
+        bind(&mut resident, 1, Some(&image(VARIABLES.to_owned()))),
+    ];
+    for key in 0..30 {
+        let judgement = judge(&mut resident, &bounds[key % 3], key as u64 + 1);
+        assert!(judgement.is_right(), "{judgement:?}");
+    }
+    let wrongs = [
+        ("add.u64 %x, %x, %y;", "add.u64 %x, %x, 0;"),
+        ("st.global.u64 [%s], %x;", ""),
+        ("st.global.u64 [%l+8], %x;", ""),
+        (
+            "st.global.u64 [%l+8], %x;",
+            "st.global.u64 [%l+8], %x;st.global.u64 [%l+80000], %x;",
+        ),
+        ("add.u64 %l, %l, 16;", "add.u64 %l, %l, 24;"),
+    ];
+    for (right, wrong) in wrongs {
+        let text = VARIABLES.replace(right, wrong);
+        assert_ne!(text, VARIABLES);
+        let bound = bind(&mut resident, 1, Some(&image(text)));
+        let judgement = judge(&mut resident, &bound, 50);
+        assert!(!judgement.is_right(), "{wrong}");
+        resident.unbind(bound).unwrap();
+        assert!(judge(&mut resident, &bounds[0], 51).is_right());
+    }
+}
+
 fn cpu() -> CpuDevice {
     let options = CpuOptions {
         threads: 1,

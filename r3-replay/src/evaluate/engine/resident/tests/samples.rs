@@ -10,10 +10,15 @@ fn sample(name: &str) -> Archive {
 }
 
 /// Makes the launches of a sample ready, and runs the original of each usable one over and over, in turns.
-fn over_and_over(name: &str, most: usize, rounds: u64) -> Vec<std::rc::Rc<Facts>> {
+fn over_and_over(
+    name: &str,
+    most: usize,
+    rounds: u64,
+    how: ResidentOptions,
+) -> Vec<std::rc::Rc<Facts>> {
     let archive = sample(name);
     let mut device = cpu();
-    let mut resident = Resident::new(&archive, &mut device, options());
+    let mut resident = Resident::new(&archive, &mut device, how);
     let ids: Vec<LaunchId> = archive
         .launch_heads()
         .iter()
@@ -44,7 +49,7 @@ fn over_and_over(name: &str, most: usize, rounds: u64) -> Vec<std::rc::Rc<Facts>
 }
 
 fn usable(name: &str, most: usize, rounds: u64) -> Vec<std::rc::Rc<Facts>> {
-    let all = over_and_over(name, most, rounds);
+    let all = over_and_over(name, most, rounds, options());
     for facts in &all {
         assert_eq!(facts.unusable, None, "{name} {}", facts.launch);
         assert!(facts.written + facts.changed_outside > 0);
@@ -68,6 +73,19 @@ fn memory_of_the_host_and_managed_memory() {
 fn words_that_point_to_variables_and_to_memory() {
     usable("global_pointers", 3, 20);
     usable("pointer_chase", 2, 10);
+}
+
+#[test]
+fn memory_that_lies_elsewhere_than_it_was_recorded() {
+    let how = ResidentOptions {
+        addresses: AddressMode::Remap,
+        ..options()
+    };
+    for name in ["global_pointers", "pointer_chase"] {
+        for facts in over_and_over(name, 2, 5, how.clone()) {
+            assert_eq!(facts.unusable, None, "{name}");
+        }
+    }
 }
 
 #[test]
