@@ -14,7 +14,7 @@ use super::{KernelFacts, Point, Space, Value, shapes};
 type Apply = fn(&mut Candidate, &Value, &Point, &KernelFacts) -> Option<()>;
 
 /// All knobs.
-pub(super) const KNOBS: &[(&str, Apply)] = &[
+const KNOBS: &[(&str, Apply)] = &[
     ("block", block),
     ("grid", grid),
     ("shared", shared),
@@ -87,6 +87,40 @@ impl Space {
         }
         Ok(candidate)
     }
+}
+
+/// Why a value means nothing to a knob.
+pub(super) fn meaning(name: &str, value: &Value, facts: &KernelFacts) -> Result<(), String> {
+    let Some((_, apply)) = KNOBS.iter().find(|(known, _)| *known == name) else {
+        let names: Vec<&str> = KNOBS.iter().map(|(name, _)| *name).collect();
+        return Err(format!(
+            "`{name}` is no knob of a kernel: {}",
+            names.join(", ")
+        ));
+    };
+    apply(&mut Candidate::default(), value, &Point::default(), facts)
+        .ok_or_else(|| format!("`{name} = {value}` means nothing"))
+}
+
+/// What a knob is in the original. `None` for those that mean something only with others.
+pub(super) fn original(name: &str, facts: &KernelFacts) -> Option<String> {
+    if name == "block" {
+        return Some(shapes::spell(facts.block));
+    }
+    let of = [
+        ("grid", "cover"),
+        ("shared", "as recorded"),
+        ("carveout", "as recorded"),
+        ("registers", "as compiled"),
+        ("constants", "none"),
+        ("load_cache", "default"),
+        ("read_only", "no"),
+        ("assembler", "default"),
+        ("approximate", "exact"),
+        ("route", "text"),
+    ];
+    let (_, value) = of.into_iter().find(|(knob, _)| *knob == name)?;
+    Some(value.to_owned())
 }
 
 /// Threads of a block.

@@ -93,6 +93,12 @@ impl Space {
             space.named(unwanted)?.varied = false;
         }
         space.never = kernel.never(&space);
+        for parameter in &mut space.parameters {
+            // In the order in which a table of TOML is read.
+            parameter
+                .when
+                .sort_by(|one, other| one.parameter.cmp(&other.parameter));
+        }
         Ok(space)
     }
 

@@ -416,7 +416,7 @@ fn permutations(items: &[String]) -> Vec<Value> {
 }
 
 /// Insertions, removals and replacements between two lists.
-fn edits(one: &[String], other: &[String]) -> usize {
+pub(crate) fn edits<T: PartialEq>(one: &[T], other: &[T]) -> usize {
     let mut row: Vec<usize> = (0..=other.len()).collect();
     for (above, item) in one.iter().enumerate() {
         let mut corner = above;

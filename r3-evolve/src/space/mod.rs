@@ -42,7 +42,7 @@ pub use facts::KernelFacts;
 pub use text::SpaceError;
 pub use value::{Point, Value};
 
-/// What can be varied.
+/// What can be varied. Two spaces are equal when the same can be tried, whatever is said about it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Space {
     /// The kernel; `None` for spaces that are no kernel's, as those of test functions.
@@ -59,7 +59,7 @@ pub struct Space {
 }
 
 /// One thing that can be varied.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Parameter {
     /// Its name.
     pub name: String,
@@ -77,6 +77,27 @@ pub struct Parameter {
     /// Why it is in or out, for people. Not part of what the space is.
     #[serde(default)]
     pub why: String,
+}
+
+impl PartialEq for Parameter {
+    fn eq(&self, other: &Self) -> bool {
+        let of = |one: &Self| {
+            (
+                one.name.clone(),
+                one.domain.clone(),
+                one.when.clone(),
+                one.varied,
+                one.dropped.clone(),
+            )
+        };
+        of(self) == of(other)
+    }
+}
+
+impl PartialEq for Never {
+    fn eq(&self, other: &Self) -> bool {
+        self.together == other.together
+    }
 }
 
 fn yes() -> bool {
@@ -103,7 +124,7 @@ impl Condition {
 }
 
 /// Conditions that no point fulfils all at once.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Never {
     /// The conditions.
     pub together: Vec<Condition>,
@@ -117,6 +138,20 @@ impl Never {
     #[must_use]
     pub fn is_broken_by(&self, point: &Point) -> bool {
         !self.together.is_empty() && self.together.iter().all(|one| one.holds(point))
+    }
+
+    fn spell(&self) -> String {
+        let names: Vec<&str> = self
+            .together
+            .iter()
+            .map(|one| one.parameter.as_str())
+            .collect();
+        let what = format!("these values of {} never go together", names.join(" and "));
+        if self.why.is_empty() {
+            what
+        } else {
+            format!("{what}: {}", self.why)
+        }
     }
 }
 
@@ -204,7 +239,7 @@ impl Space {
             return Err(PointError::Meaningless(name.clone()));
         }
         match self.never.iter().find(|never| never.is_broken_by(point)) {
-            Some(never) => Err(PointError::Never(never.why.clone())),
+            Some(never) => Err(PointError::Never(never.spell())),
             None => Ok(()),
         }
     }
