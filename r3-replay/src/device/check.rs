@@ -629,6 +629,7 @@ fn others(device: &mut dyn Device) -> Vec<Checked> {
         checked
     };
     let mut all = vec![
+        checked("operations in bulk", by_whom(device)),
         checked("properties", properties(device)),
         checked("reset_persisting", persisting(device)),
     ];
@@ -644,6 +645,14 @@ fn others(device: &mut dyn Device) -> Vec<Checked> {
         all.push(clocks(&device.info().uuid));
     }
     all
+}
+
+fn by_whom(device: &mut dyn Device) -> Result<Option<String>, DeviceError> {
+    Ok(Some(match device.bulk_by_host()? {
+        Some(why) => format!("by the host: {why}"),
+        None if device.info().platform == Platform::Cpu => "on several threads".to_owned(),
+        None => "by kernels of its own".to_owned(),
+    }))
 }
 
 fn properties(device: &mut dyn Device) -> Result<Option<String>, DeviceError> {

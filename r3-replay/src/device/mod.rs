@@ -305,6 +305,12 @@ pub trait Device {
         host::checksums(self, key, ranges)
     }
 
+    /// Why operations in bulk are done by the host, with all bytes going to and fro, which is slow. `None` when the device does
+    /// them.
+    fn bulk_by_host(&mut self) -> Result<Option<String>, DeviceError> {
+        Ok(None)
+    }
+
     /// Host memory for what does not fit on the device.
     fn host_buffer(&mut self, len: u64) -> Result<HostBuffer, DeviceError> {
         HostBuffer::ordinary(len)

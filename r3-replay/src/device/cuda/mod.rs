@@ -46,8 +46,8 @@ pub struct CudaDevice {
     mapping_granularity: u64,
     context: Option<Object>,
     staging: Option<Staging>,
-    /// `None` before the first use; `Some(None)` when the driver cannot run the kernels.
-    bulk: Option<Option<Bulk<Gpu>>>,
+    /// `None` before the first use; a reason when the driver cannot run the kernels.
+    bulk: Option<Result<Bulk<Gpu>, String>>,
     timer: Option<(Object, Object)>,
     /// What is written to take everything else out of the level-2 cache.
     flushed: Option<AddressRange>,
@@ -123,7 +123,8 @@ impl CudaDevice {
         Ok(self
             .bulk
             .get_or_insert_with(|| Gpu::load(Arc::clone(driver)))
-            .as_mut())
+            .as_mut()
+            .ok())
     }
 
     /// An attribute of the device; 0 when the driver does not know it.
@@ -492,6 +493,12 @@ impl Device for CudaDevice {
 
     fn synchronize(&mut self) -> Result<(), DeviceError> {
         self.ready()?.synchronize()
+    }
+
+    fn bulk_by_host(&mut self) -> Result<Option<String>, DeviceError> {
+        self.bulk()?;
+        let failed = self.bulk.as_ref().and_then(|bulk| bulk.as_ref().err());
+        Ok(failed.cloned())
     }
 
     fn host_buffer(&mut self, len: u64) -> Result<HostBuffer, DeviceError> {

@@ -23,25 +23,36 @@ pub struct Gpu {
 }
 
 impl Gpu {
-    /// Loads the kernels and tries them on memory whose content is known. `None` when this driver cannot run them.
-    pub fn load(driver: Arc<Driver>) -> Option<Bulk<Self>> {
+    /// Loads the kernels and tries them on memory whose content is known. The error says why this driver cannot run them.
+    pub fn load(driver: Arc<Driver>) -> Result<Bulk<Self>, String> {
+        let mut bulk = Self::loaded(driver).map_err(|error| error.to_string())?;
+        match bulk.works() {
+            Ok(true) => Ok(bulk),
+            Ok(false) => Err("R3's own kernels do not do here what they should".to_owned()),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    fn loaded(driver: Arc<Driver>) -> Result<Bulk<Self>, DeviceError> {
         let text = [PTX.as_bytes(), b"\0"].concat();
-        let module = driver.load_module(&text, &[]).ok()?;
-        let functions = Kernel::ALL
-            .iter()
-            .map(|kernel| driver.function(module, kernel.name()).ok()?)
-            .collect::<Option<Vec<Object>>>()?;
-        let table = driver.allocate(MOST_BYTES as u64).ok()?;
-        let staging = Staging::new(Arc::clone(&driver), MOST_BYTES, TABLES).ok()?;
-        let mut bulk = Bulk::new(Self {
+        let module = driver.load_module(&text, &[])?;
+        let mut functions = Vec::new();
+        for kernel in Kernel::ALL {
+            let name = kernel.name();
+            let function = driver.function(module, name)?;
+            functions.push(function.ok_or_else(|| {
+                DeviceError::Unsupported(format!("the driver does not find kernel {name}"))
+            })?);
+        }
+        let table = driver.allocate(MOST_BYTES as u64)?;
+        let staging = Staging::new(Arc::clone(&driver), MOST_BYTES, TABLES)?;
+        Ok(Bulk::new(Self {
             driver,
             functions,
             staging,
             table,
             scratch: None,
-        });
-        let works = bulk.works();
-        matches!(works, Ok(true)).then_some(bulk)
+        }))
     }
 }
 
