@@ -1,0 +1,149 @@
+//! `r3-evolve export`.
+
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+use r3_replay::evaluate::Candidate;
+use r3_replay::evaluate::describe::KernelDescription;
+
+use super::Failure;
+use super::output::Output;
+use crate::result::export;
+use crate::simulate::record::{self, Header};
+use crate::space::{Point, Space};
+use crate::store::{Phase, Store, key};
+use crate::strategy::Told;
+use crate::tune::{BEST, Environment, Summary, told_of};
+
+/// Writes a run in a form for other tools.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Folder of the run.
+    run: PathBuf,
+
+    /// In which form.
+    #[arg(long, value_enum)]
+    format: Format,
+
+    /// File to write [default: standard output].
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+/// Forms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// The result, to be applied.
+    R3t,
+    /// Every evaluation, in the format that auto-tuners share.
+    T4,
+    /// Everything, with every sample.
+    Json,
+    /// What of the result nvcc and the source can have.
+    NvccFlags,
+    /// Points and what came of them, for `r3-evolve simulate`.
+    Recorded,
+}
+
+/// Does what the arguments say.
+pub fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
+    let bytes = bytes(args)?;
+    match &args.output {
+        Some(path) => std::fs::write(path, bytes)
+            .map_err(|error| Failure::new(format!("{}: {error}", path.display()))),
+        None => out.bytes(&bytes),
+    }
+}
+
+fn bytes(args: &Args) -> Result<Vec<u8>, Failure> {
+    let store = Store::look(&args.run).map_err(Failure::new)?;
+    let text = store.text(key::SPACE).map_err(Failure::new)?;
+    let space = Space::from_toml(&text.unwrap_or_default()).map_err(Failure::new)?;
+    match args.format {
+        Format::R3t => {
+            let path = args.run.join(BEST);
+            std::fs::read(&path).map_err(|error| {
+                let hint = if error.kind() == std::io::ErrorKind::NotFound {
+                    ": the run has no result; `r3-evolve show` says why"
+                } else {
+                    ""
+                };
+                Failure::new(format!("{}: {error}{hint}", path.display()))
+            })
+        }
+        Format::T4 => pretty(&export::t4(&store, &space).map_err(Failure::new)?),
+        Format::Json => pretty(&export::json(&store).map_err(Failure::new)?),
+        Format::NvccFlags => {
+            let (candidate, claimed) = best(&store)?;
+            let kernel: KernelDescription = store.need(key::KERNEL).map_err(Failure::new)?;
+            let block = kernel
+                .launches
+                .first()
+                .map_or([1; 3], |launch| launch.block);
+            let mut text = export::nvcc_flags(&candidate, block).to_string();
+            if !claimed {
+                text.push_str("note: this is the nearest to a gain; none is claimed\n");
+            }
+            Ok(text.into_bytes())
+        }
+        Format::Recorded => recorded(&store, &space),
+    }
+}
+
+fn pretty(value: &impl serde::Serialize) -> Result<Vec<u8>, Failure> {
+    let mut bytes = serde_json::to_vec_pretty(value).map_err(Failure::new)?;
+    bytes.push(b'\n');
+    Ok(bytes)
+}
+
+/// The best candidate, and whether its gain is claimed.
+fn best(store: &Store) -> Result<(Candidate, bool), Failure> {
+    let summary: Option<Summary> = store.get(key::SUMMARY).map_err(Failure::new)?;
+    let summary = summary.ok_or_else(|| {
+        Failure::new("the run is not at its end: `r3-evolve tune --resume` goes on")
+    })?;
+    let best = summary
+        .best
+        .ok_or_else(|| Failure::new("the run found nothing that is right"))?;
+    let rows = store
+        .evaluations(Some(Phase::Search))
+        .map_err(Failure::new)?;
+    rows.into_iter()
+        .find(|row| row.candidate_number.0 == best.number)
+        .map(|row| (row.candidate, summary.claim))
+        .ok_or_else(|| Failure::new("the run's best candidate is missing: the store is damaged"))
+}
+
+/// Points of the search and what the strategy was told of them.
+fn recorded(store: &Store, space: &Space) -> Result<Vec<u8>, Failure> {
+    let environment: Environment = store.need(key::ENVIRONMENT).map_err(Failure::new)?;
+    let rows = store
+        .evaluations(Some(Phase::Search))
+        .map_err(Failure::new)?;
+    let mut told: Vec<(i64, &Point, Told)> = rows
+        .iter()
+        .filter_map(|row| {
+            let shared = || rows.iter().find(|other| Some(other.number) == row.same_as);
+            let outcome = row
+                .outcome
+                .as_ref()
+                .or_else(|| shared()?.outcome.as_ref())?;
+            Some((row.told?, row.point.as_ref()?, told_of(outcome)?))
+        })
+        .collect();
+    told.sort_by_key(|(place, ..)| *place);
+    let header = Header::new(
+        &environment.kernel,
+        &format!(
+            "recorded on {} by R3 {}, {} points",
+            environment.device.name,
+            environment.r3,
+            told.len()
+        ),
+        space.clone(),
+    );
+    let mut bytes = Vec::new();
+    let entries = told.into_iter().map(|(_, point, told)| (point, told));
+    record::write(&mut bytes, &header, entries).map_err(Failure::new)?;
+    Ok(bytes)
+}

@@ -1,0 +1,92 @@
+//! The program: arguments in, library called, tables or JSON out.
+
+mod archives;
+mod export;
+mod output;
+mod show;
+mod signals;
+mod simulate;
+mod terminal;
+mod tune;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use output::Output;
+
+/// Searches for faster forms of captured CUDA kernels.
+#[derive(Parser)]
+#[command(name = "r3-evolve", version, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Tune(Box<tune::Args>),
+    Show(show::Args),
+    Export(export::Args),
+    Simulate(simulate::Args),
+}
+
+/// Everything as it should be.
+const OK: u8 = 0;
+/// Something could not be done.
+const FAILED: u8 = 2;
+/// Somebody left with a second Ctrl-C.
+const LEFT: u8 = 130;
+
+/// Why a command failed. Its text is for the user.
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    /// The reader of our output went away. Nobody is left to tell.
+    #[error("the reader of the output went away")]
+    BrokenPipe,
+    /// The output cannot be written.
+    #[error("cannot write the output: {0}")]
+    Output(std::io::Error),
+    /// Somebody left.
+    #[error("{0}")]
+    Left(String),
+    /// Anything else.
+    #[error("{0}")]
+    Message(String),
+}
+
+impl Failure {
+    fn new(error: impl std::fmt::Display) -> Self {
+        Self::Message(error.to_string())
+    }
+}
+
+/// Parses the command line and does what it says.
+pub fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version go to standard output and are no failure.
+            let code = if error.use_stderr() { FAILED } else { OK };
+            let _ = error.print();
+            return ExitCode::from(code);
+        }
+    };
+    let mut out = Output::new();
+    let result = match &cli.command {
+        Command::Tune(args) => tune::run(args, &mut out),
+        Command::Show(args) => show::run(args, &mut out),
+        Command::Export(args) => export::run(args, &mut out),
+        Command::Simulate(args) => simulate::run(args, &mut out),
+    };
+    match result.and_then(|()| out.flush()) {
+        Ok(()) | Err(Failure::BrokenPipe) => ExitCode::from(OK),
+        Err(failure) => {
+            output::complain(&failure.to_string());
+            ExitCode::from(match failure {
+                Failure::Left(_) => LEFT,
+                _ => FAILED,
+            })
+        }
+    }
+}

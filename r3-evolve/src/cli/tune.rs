@@ -1,0 +1,740 @@
+//! `r3-evolve tune`.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use clap::ValueEnum;
+use r3_replay::evaluate::plan::Regime;
+use r3_replay::serve::address::Address;
+use r3_replay::serve::child::ChildOptions;
+use r3_replay::serve::token::Token;
+
+use super::output::Output;
+use super::signals::Signals;
+use super::terminal::Terminal;
+use super::{Failure, archives};
+use crate::result::text;
+use crate::space::{Allowed, Size, Space, SpaceOptions};
+use crate::store::{Store, key};
+use crate::strategy::Kind;
+use crate::tune::client::{Place, Server};
+use crate::tune::clock::{Clock, SystemClock};
+use crate::tune::launches::HeldOut;
+use crate::tune::settings::{Approximation, Budget, DeviceSetting, Fine, seconds};
+use crate::tune::{
+    ArchiveFile, Environment, Ground, Settings, Tune, TuneError, ground, original_time, reopen,
+};
+
+/// Time of a search when nothing is said.
+const DEFAULT_SECONDS: f64 = 180.0;
+
+/// Searches passes, launch shape, registers and compiler options for a faster form of a kernel, and verifies it.
+///
+/// Writes a folder with everything that was tried and, when a gain is found, best.r3t. Ctrl-C ends the search and brings
+/// the best so far to its result; a second one leaves at once. A run that was left or killed goes on with --resume.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The archive. With --resume it may be left out.
+    #[arg(required_unless_present = "resume")]
+    archive: Option<PathBuf>,
+
+    /// The kernel: its mangled or readable name, or a part of it that no other kernel has.
+    #[arg(long, value_name = "NAME")]
+    kernel: Option<String>,
+
+    /// Folder of the run [default: named after archive and kernel].
+    #[arg(long, value_name = "DIR")]
+    run: Option<PathBuf>,
+
+    /// How the next candidate is chosen [default: bayesian].
+    #[arg(long, value_name = "bayesian|random|grid")]
+    strategy: Option<Kind>,
+
+    /// What can be varied, as --print-space writes it.
+    #[arg(long, value_name = "FILE")]
+    space: Option<PathBuf>,
+
+    /// Try what is left out by default: a parameter, or a value of one, e.g. `load_cache=cg`. May be repeated.
+    #[arg(long, value_name = "PARAMETER[=VALUE]", conflicts_with = "space")]
+    with: Vec<String>,
+
+    /// Do not try a parameter. May be repeated.
+    #[arg(long, value_name = "PARAMETER", conflicts_with = "space")]
+    without: Vec<String>,
+
+    /// Print what can be varied for this kernel, as TOML to be edited, and end.
+    #[arg(long)]
+    print_space: bool,
+
+    /// Print what would be tried first and on which launches, and end.
+    #[arg(long)]
+    dry_run: bool,
+
+    /// Measure the original and its noise, and end.
+    #[arg(long)]
+    baseline_only: bool,
+
+    /// Time for searching, e.g. 90s, 3m, 1h [default: 3m without another limit].
+    #[arg(long, value_name = "TIME", value_parser = seconds)]
+    time: Option<f64>,
+
+    /// Evaluations at most.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    evaluations: Option<u64>,
+
+    /// End after so many evaluations without a better one.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    stagnation: Option<u64>,
+
+    /// Seed of the search [default: 1].
+    #[arg(long, value_name = "S")]
+    seed: Option<u64>,
+
+    /// Where candidates run [default: the GPU when there is one].
+    #[arg(long, value_enum)]
+    device: Option<DeviceKind>,
+
+    /// The GPU, by its number [default: 0].
+    #[arg(long, value_name = "N")]
+    gpu: Option<i32>,
+
+    /// Compile processes [default: as many as there are cores].
+    #[arg(long, value_name = "N")]
+    workers: Option<usize>,
+
+    /// Launches that do not decide and must be right all the same: a part (0.25) or their numbers (3,7).
+    #[arg(long, value_name = "FRACTION|LIST")]
+    held_out: Option<HeldOut>,
+
+    /// Tolerances for results, as for `r3-replay verify`.
+    #[arg(long, value_name = "FILE")]
+    tolerance_file: Option<PathBuf>,
+
+    /// How inexact arithmetic may be; more than none needs --tolerance-file [default: none].
+    #[arg(long, value_enum)]
+    approximate: Option<ApproximateChoice>,
+
+    /// State of the caches before a timed run [default: warm while searching, both for the result].
+    #[arg(long, value_enum)]
+    regime: Option<RegimeChoice>,
+
+    /// A server that is there (`unix:PATH`, `tcp:HOST:PORT`) instead of one of this run's own.
+    #[arg(long, value_name = "ADDR")]
+    server: Option<Address>,
+
+    /// File with the token of that server.
+    #[arg(long, value_name = "FILE", requires = "server")]
+    token_file: Option<PathBuf>,
+
+    /// Go on with a run that was stopped or killed.
+    #[arg(long)]
+    resume: bool,
+
+    /// Go on although archive, device, driver, tools or space have changed.
+    #[arg(long, requires = "resume")]
+    force: bool,
+
+    /// Print the result as JSON.
+    #[arg(long)]
+    json: bool,
+
+    /// Finer settings; --set help=all lists them. May be repeated.
+    #[arg(long, value_name = "NAME=VALUE")]
+    set: Vec<String>,
+
+    /// No progress.
+    #[arg(long)]
+    quiet: bool,
+}
+
+/// Kinds of devices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum DeviceKind {
+    /// A GPU.
+    Cuda,
+    /// PTX on host threads: counts instead of measuring.
+    Cpu,
+}
+
+/// Steps of inexact arithmetic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum ApproximateChoice {
+    /// Results stay the same.
+    None,
+    /// Approximate division, square root and reciprocal.
+    Division,
+    /// Subnormal numbers are flushed too.
+    Flush,
+    /// All that -use_fast_math does.
+    Functions,
+}
+
+/// States of caches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum RegimeChoice {
+    /// As a run before leaves them.
+    Warm,
+    /// Flushed.
+    Cold,
+    /// Both; what counts is the smaller gain.
+    Both,
+}
+
+/// Does what the arguments say.
+pub fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
+    if args.resume {
+        return resume(args, out);
+    }
+    let settings = settings(args)?;
+    let folder = match &args.run {
+        Some(folder) => folder.clone(),
+        None => PathBuf::from(archives::folder(&settings.archive, &settings.kernel)),
+    };
+    let keeps = !(args.print_space || args.dry_run || args.baseline_only);
+    // Said before anything takes time.
+    if keeps && folder.join(crate::store::FILE).exists() {
+        return Err(Failure::new(crate::store::StoreError::Exists(folder)));
+    }
+    let archive = ArchiveFile::read(&settings.archive).map_err(Failure::new)?;
+    let clock = SystemClock::default();
+    let mut store = if keeps {
+        // The folder is there for the server's log; the database comes with its content.
+        Some(Unborn::new(&folder)?)
+    } else {
+        None
+    };
+    let log = store.as_ref().map(|_| folder.join("serve.log"));
+    let mut server = connect(args, &settings, log)?;
+    let ground = ground(&mut server, &settings).map_err(Failure::new)?;
+    let space = space(args, &settings, &ground)?;
+    if args.print_space {
+        return out.text(&space.to_toml());
+    }
+    if args.dry_run {
+        return dry_run(&settings, &ground, &space, out);
+    }
+    if args.baseline_only {
+        return baseline(args, &ground, out);
+    }
+    let environment = environment(&mut server, &archive, &ground, &space)?;
+    let Some(unborn) = store.take() else {
+        return Ok(());
+    };
+    let mut store = unborn.create()?;
+    let write = |store: &Store| -> Result<(), crate::store::StoreError> {
+        store.put(key::SETTINGS, &settings)?;
+        store.put(key::ENVIRONMENT, &environment)?;
+        store.put(key::KERNEL, &ground.kernel)?;
+        store.put(key::PREPARED, &ground.prepared)?;
+        store.put(key::LAUNCHES, &ground.choice)?;
+        store.event(clock.unix(), "begin", "the run begins")?;
+        // Last: a run without a space has not begun.
+        store.put_text(key::SPACE, &space.to_toml())
+    };
+    write(&store).map_err(Failure::new)?;
+    std::fs::write(folder.join("space.toml"), space.to_toml())
+        .map_err(|error| Failure::new(format!("{}: {error}", folder.display())))?;
+    go(
+        args,
+        &mut store,
+        &settings,
+        &space,
+        &ground,
+        &mut server,
+        &clock,
+        out,
+    )
+}
+
+/// A run's folder before there is a database in it.
+struct Unborn<'f> {
+    folder: &'f Path,
+}
+
+impl<'f> Unborn<'f> {
+    fn new(folder: &'f Path) -> Result<Self, Failure> {
+        std::fs::create_dir_all(folder)
+            .map_err(|error| Failure::new(format!("{}: {error}", folder.display())))?;
+        Ok(Self { folder })
+    }
+
+    fn create(&self) -> Result<Store, Failure> {
+        Store::create(self.folder).map_err(Failure::new)
+    }
+}
+
+fn resume(args: &Args, out: &mut Output) -> Result<(), Failure> {
+    let folder = match (&args.run, &args.archive, &args.kernel) {
+        (Some(folder), ..) => folder.clone(),
+        (None, Some(archive), Some(kernel)) => PathBuf::from(archives::folder(archive, kernel)),
+        _ => return Err(Failure::new("which run? Say --run DIR")),
+    };
+    let mut store = Store::open(&folder).map_err(Failure::new)?;
+    let before: Settings = store.need(key::SETTINGS).map_err(Failure::new)?;
+    let old_space = store
+        .text(key::SPACE)
+        .map_err(Failure::new)?
+        .ok_or_else(|| {
+            Failure::new(format!(
+                "{}: the run was killed before it began: remove the folder, and begin again",
+                folder.display()
+            ))
+        })?;
+    let settings = changed_settings(args, &before)?;
+    let archive = ArchiveFile::read(&settings.archive).map_err(Failure::new)?;
+    let was: Environment = store.need(key::ENVIRONMENT).map_err(Failure::new)?;
+    // What can be said without a server is said first.
+    if !args.force && (archive.uuid != was.archive_uuid || archive.hash != was.archive_hash) {
+        return Err(Failure::new(TuneError::Changed(vec![format!(
+            "{} is not the archive that the run began with (its content was {}, and is {})",
+            settings.archive.display(),
+            was.archive_hash,
+            archive.hash
+        )])));
+    }
+    let space = match &args.space {
+        Some(path) => read_space(path)?,
+        None => Space::from_toml(&old_space).map_err(Failure::new)?,
+    };
+    let clock = SystemClock::default();
+    let mut server = connect(args, &settings, Some(folder.join("serve.log")))?;
+    let mut ground = ground(&mut server, &settings).map_err(Failure::new)?;
+    let now = environment(&mut server, &archive, &ground, &space)?;
+    let changes = now.changes(&was);
+    if !changes.is_empty() && !args.force {
+        return Err(Failure::new(TuneError::Changed(changes)));
+    }
+    // Launches and the original's times are those that the run began with.
+    ground.choice = store.need(key::LAUNCHES).map_err(Failure::new)?;
+    ground.prepared = store.need(key::PREPARED).map_err(Failure::new)?;
+    let write = |store: &Store| -> Result<(), TuneError> {
+        for change in &changes {
+            store.event(clock.unix(), "changed", change)?;
+        }
+        reopen(store, &settings)?;
+        store.put(key::SETTINGS, &settings)?;
+        store.put(key::ENVIRONMENT, &now)?;
+        store.put_text(key::SPACE, &space.to_toml())?;
+        store.event(clock.unix(), "resume", "the run goes on")?;
+        Ok(())
+    };
+    write(&store).map_err(Failure::new)?;
+    go(
+        args,
+        &mut store,
+        &settings,
+        &space,
+        &ground,
+        &mut server,
+        &clock,
+        out,
+    )
+}
+
+#[allow(
+    clippy::too_many_arguments,
+    reason = "called in two places with what each of them made"
+)]
+fn go(
+    args: &Args,
+    store: &mut Store,
+    settings: &Settings,
+    space: &Space,
+    ground: &Ground,
+    server: &mut Server,
+    clock: &dyn Clock,
+    out: &mut Output,
+) -> Result<(), Failure> {
+    let signals = Signals::listen().map_err(Failure::new)?;
+    let mut terminal = Terminal::new(signals, args.quiet);
+    let folder = store.folder().to_owned();
+    let tune = Tune {
+        store,
+        settings,
+        space,
+        ground,
+        clock,
+        forced: args.force,
+    };
+    let found = tune.run(server, &mut terminal);
+    terminal.clear();
+    let summary = found.map_err(|error| match error {
+        TuneError::Left => Failure::Left(format!("{}: {error}", folder.display())),
+        error => Failure::new(error),
+    })?;
+    if args.json {
+        return out.json(&summary);
+    }
+    out.text(&text::summary(&summary))?;
+    if summary.claim {
+        out.line(format!(
+            "result    {}",
+            folder.join(crate::tune::BEST).display()
+        ))?;
+    }
+    out.line(format!("run       {}", folder.display()))
+}
+
+fn settings(args: &Args) -> Result<Settings, Failure> {
+    let archive = args
+        .archive
+        .clone()
+        .ok_or_else(|| Failure::new("which archive?"))?;
+    let Some(kernel) = args.kernel.clone() else {
+        let names = archives::kernels(&archive)?;
+        return Err(Failure::new(format!(
+            "which kernel? Say --kernel NAME; {} has {}",
+            archive.display(),
+            names.join(", ")
+        )));
+    };
+    let workers = args
+        .workers
+        .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
+    let mut fine = Fine::for_workers(workers);
+    for one in &args.set {
+        fine.set(one).map_err(Failure::new)?;
+    }
+    let budget = Budget {
+        seconds: args.time,
+        evaluations: args.evaluations,
+        stagnation: args.stagnation,
+    };
+    let budget = if budget == Budget::default() {
+        Budget {
+            seconds: Some(DEFAULT_SECONDS),
+            ..budget
+        }
+    } else {
+        budget
+    };
+    let tolerances = match &args.tolerance_file {
+        Some(path) => {
+            let text = std::fs::read_to_string(path)
+                .map_err(|error| Failure::new(format!("{}: {error}", path.display())))?;
+            Some((absolute(path), text))
+        }
+        None => None,
+    };
+    let approximate = args.approximate.map_or(Approximation::None, approximation);
+    if approximate != Approximation::None && tolerances.is_none() {
+        return Err(Failure::new(
+            "inexact arithmetic gives other results, so that nothing would be right: say with --tolerance-file by how much they may differ",
+        ));
+    }
+    Ok(Settings {
+        archive: absolute(&archive),
+        kernel,
+        strategy: args.strategy.unwrap_or_default(),
+        seed: args.seed.unwrap_or(1),
+        budget,
+        device: device(args),
+        workers: args.workers,
+        held_out: args.held_out.clone().unwrap_or_default(),
+        tolerances,
+        approximate,
+        regime: args.regime.map(regime),
+        fine,
+    })
+}
+
+/// The settings of a run that goes on: as they were, but for its limits.
+fn changed_settings(args: &Args, before: &Settings) -> Result<Settings, Failure> {
+    let mut settings = before.clone();
+    let mut fixed: Vec<&str> = Vec::new();
+    let mut same = |name, same: bool| {
+        if !same {
+            fixed.push(name);
+        }
+    };
+    if let Some(archive) = &args.archive {
+        // It may lie elsewhere now; that it is the same one is seen by its content.
+        settings.archive = absolute(archive);
+    }
+    same(
+        "--kernel",
+        args.kernel
+            .as_ref()
+            .is_none_or(|kernel| *kernel == before.kernel),
+    );
+    same(
+        "--strategy",
+        args.strategy.is_none_or(|kind| kind == before.strategy),
+    );
+    same("--seed", args.seed.is_none_or(|seed| seed == before.seed));
+    same(
+        "--held-out",
+        args.held_out
+            .as_ref()
+            .is_none_or(|held_out| *held_out == before.held_out),
+    );
+    same("--set", args.set.is_empty());
+    same(
+        "--approximate",
+        args.approximate
+            .is_none_or(|choice| approximation(choice) == before.approximate),
+    );
+    same(
+        "--regime",
+        args.regime
+            .is_none_or(|choice| Some(regime(choice)) == before.regime),
+    );
+    same("--tolerance-file", args.tolerance_file.is_none());
+    same("--with", args.with.is_empty());
+    same("--without", args.without.is_empty());
+    if args.device.is_some() || args.gpu.is_some() {
+        same("--device", device(args) == before.device);
+    }
+    if !fixed.is_empty() {
+        return Err(Failure::new(format!(
+            "{} cannot change while a run goes on: leave {} out, or begin another run",
+            fixed.join(", "),
+            if fixed.len() == 1 { "it" } else { "them" }
+        )));
+    }
+    if args.workers.is_some() {
+        settings.workers = args.workers;
+    }
+    let limits = [
+        args.time.is_some(),
+        args.evaluations.is_some(),
+        args.stagnation.is_some(),
+    ];
+    if limits.contains(&true) {
+        settings.budget = Budget {
+            seconds: args.time,
+            evaluations: args.evaluations,
+            stagnation: args.stagnation,
+        };
+    }
+    Ok(settings)
+}
+
+fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+}
+
+fn device(args: &Args) -> DeviceSetting {
+    match (args.device, args.gpu) {
+        (Some(DeviceKind::Cpu), _) => DeviceSetting::Cpu,
+        (Some(DeviceKind::Cuda), gpu) => DeviceSetting::Cuda(gpu.unwrap_or(0)),
+        (None, Some(gpu)) => DeviceSetting::Cuda(gpu),
+        (None, None) if Path::new("/dev/nvidiactl").exists() => DeviceSetting::Cuda(0),
+        (None, None) => DeviceSetting::Cpu,
+    }
+}
+
+fn approximation(choice: ApproximateChoice) -> Approximation {
+    match choice {
+        ApproximateChoice::None => Approximation::None,
+        ApproximateChoice::Division => Approximation::Division,
+        ApproximateChoice::Flush => Approximation::Flush,
+        ApproximateChoice::Functions => Approximation::Functions,
+    }
+}
+
+fn regime(choice: RegimeChoice) -> Regime {
+    match choice {
+        RegimeChoice::Warm => Regime::Warm,
+        RegimeChoice::Cold => Regime::Cold,
+        RegimeChoice::Both => Regime::Both,
+    }
+}
+
+/// The evaluator: one of this run's own, or one that is there.
+fn connect(args: &Args, settings: &Settings, log: Option<PathBuf>) -> Result<Server, Failure> {
+    let place = match &args.server {
+        Some(address) => {
+            let token = match &args.token_file {
+                Some(path) => Some(Token::read(path).map_err(Failure::new)?),
+                None => None,
+            };
+            Place::There(address.clone(), token)
+        }
+        None => Place::Own(ChildOptions {
+            archives: vec![settings.archive.clone()],
+            arguments: server_arguments(settings),
+            log,
+            ..ChildOptions::default()
+        }),
+    };
+    let group = format!("tune-{}", std::process::id());
+    Server::new(
+        place,
+        settings.archive.clone(),
+        settings.kernel.clone(),
+        group,
+    )
+    .map_err(Failure::new)
+}
+
+fn server_arguments(settings: &Settings) -> Vec<OsString> {
+    let mut arguments: Vec<OsString> = Vec::new();
+    let mut add = |name: &str, value: OsString| {
+        arguments.push(name.into());
+        arguments.push(value);
+    };
+    match settings.device {
+        DeviceSetting::Cuda(gpu) => {
+            add("--device", "cuda".into());
+            add("--gpus", gpu.to_string().into());
+        }
+        DeviceSetting::Cpu => add("--device", "cpu".into()),
+    }
+    if let Some(workers) = settings.workers {
+        add("--workers", workers.to_string().into());
+    }
+    if let Some((path, _)) = &settings.tolerances {
+        add("--tolerance-file", path.clone().into());
+    }
+    arguments
+}
+
+fn space(args: &Args, settings: &Settings, ground: &Ground) -> Result<Space, Failure> {
+    if let Some(path) = &args.space {
+        let space = read_space(path)?;
+        let named = space.kernel.as_ref().map(|kernel| kernel.name.clone());
+        if named.as_ref() != Some(&ground.kernel.name) {
+            return Err(Failure::new(format!(
+                "{}: this is the space of {}, and the kernel is {}",
+                path.display(),
+                named.as_deref().unwrap_or("no kernel"),
+                ground.kernel.name
+            )));
+        }
+        return Ok(space);
+    }
+    let options = SpaceOptions {
+        approximate: match settings.approximate {
+            Approximation::None => Allowed::Exact,
+            Approximation::Division => Allowed::Division,
+            Approximation::Flush => Allowed::Flush,
+            Approximation::Functions => Allowed::FastMath,
+        },
+        with: args.with.clone(),
+        without: args.without.clone(),
+    };
+    Space::of_kernel(&ground.kernel, &options).map_err(Failure::new)
+}
+
+fn read_space(path: &Path) -> Result<Space, Failure> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| Failure::new(format!("{}: {error}", path.display())))?;
+    Space::from_toml(&text).map_err(|error| Failure::new(format!("{}: {error}", path.display())))
+}
+
+fn environment(
+    server: &mut Server,
+    archive: &ArchiveFile,
+    ground: &Ground,
+    space: &Space,
+) -> Result<Environment, Failure> {
+    let tools = server
+        .tools(ground.kernel.compilable)
+        .map_err(Failure::new)?;
+    Ok(Environment::new(
+        archive,
+        &ground.kernel,
+        space.digest(),
+        tools,
+    ))
+}
+
+fn dry_run(
+    settings: &Settings,
+    ground: &Ground,
+    space: &Space,
+    out: &mut Output,
+) -> Result<(), Failure> {
+    out.line(&ground.kernel.readable)?;
+    out.line(format!("  on {}", ground.kernel.device.name))?;
+    launches(ground, out)?;
+    let size = match space.size() {
+        Size::Exactly(points) => format!("{points} points"),
+        Size::About(points) => format!("about {points:.2e} points"),
+    };
+    out.line(format!("space     {size}"))?;
+    for parameter in space.parameters.iter().filter(|one| one.varied) {
+        let values = parameter.domain.count();
+        let values = if values < 1e6 {
+            format!("{values:.0}")
+        } else {
+            format!("{values:.2e}")
+        };
+        out.line(format!("  {:<18} {values} values", parameter.name))?;
+    }
+    out.line("first")?;
+    let mut strategy = crate::strategy::build(settings.strategy, space, settings.seed);
+    for point in strategy.ask(settings.fine.batch * settings.fine.depth) {
+        let knobs: Vec<String> = space
+            .knobs(&point)
+            .into_iter()
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect();
+        let knobs = if knobs.is_empty() {
+            "the original".to_owned()
+        } else {
+            knobs.join(" ")
+        };
+        out.line(format!("  {knobs}"))?;
+    }
+    Ok(())
+}
+
+fn launches(ground: &Ground, out: &mut Output) -> Result<(), Failure> {
+    let unit = if ground.kernel.device.counts {
+        "cost"
+    } else {
+        "nanoseconds"
+    };
+    for launch in &ground.kernel.launches {
+        let tuned = ground
+            .choice
+            .tuned
+            .iter()
+            .any(|one| one.launch == launch.launch);
+        let what = if tuned {
+            "decides"
+        } else if ground.choice.gate.contains(&launch.launch) {
+            "held out, checks every candidate"
+        } else if ground.choice.held_out.contains(&launch.launch) {
+            "held out, checks the result"
+        } else {
+            "not used"
+        };
+        let prepared = ground
+            .prepared
+            .iter()
+            .find(|one| one.launch == launch.launch);
+        let measured = prepared.map_or_else(String::new, |one| {
+            format!(
+                ", {}, noise {:.2} %",
+                text::time(one.original, unit),
+                100.0 * one.noise
+            )
+        });
+        out.line(format!(
+            "launch    {}: {:?} x {:?}, stands for {:.0}{measured}: {what}",
+            launch.launch, launch.grid, launch.block, launch.weight
+        ))?;
+    }
+    for note in &ground.choice.notes {
+        out.line(format!("note: {note}"))?;
+    }
+    Ok(())
+}
+
+fn baseline(args: &Args, ground: &Ground, out: &mut Output) -> Result<(), Failure> {
+    if args.json {
+        return out.json(&serde_json::json!({
+            "kernel": ground.kernel.name,
+            "device": ground.kernel.device,
+            "original_ns": original_time(&ground.choice, &ground.prepared),
+            "launches": ground.choice,
+            "prepared": ground.prepared,
+        }));
+    }
+    out.line(&ground.kernel.readable)?;
+    out.line(format!("  on {}", ground.kernel.device.name))?;
+    launches(ground, out)
+}

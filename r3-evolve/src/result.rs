@@ -1,1 +1,0 @@
-//! The best candidate as a file.

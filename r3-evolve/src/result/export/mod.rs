@@ -1,0 +1,9 @@
+//! Forms of a run for other tools.
+
+mod flags;
+mod json;
+mod t4;
+
+pub use flags::{Flags, nvcc_flags};
+pub use json::{Exported, json};
+pub use t4::{Entry as T4Entry, T4, t4};

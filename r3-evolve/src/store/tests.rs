@@ -1,0 +1,136 @@
+//! Databases that are not what they should be.
+
+use super::*;
+
+fn create(folder: &Path) -> Store {
+    Store::create(folder).unwrap()
+}
+
+#[test]
+fn values_come_back_and_a_second_run_in_the_folder_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("run");
+    let store = create(&folder);
+    store.put("settings", &vec![1, 2]).unwrap();
+    assert_eq!(store.need::<Vec<i32>>("settings").unwrap(), [1, 2]);
+    assert_eq!(store.get::<i32>("nothing").unwrap(), None);
+    assert!(matches!(Store::open(&folder), Err(StoreError::InUse(_))));
+    // Somebody may look meanwhile.
+    let look = Store::look(&folder).unwrap();
+    assert_eq!(look.need::<Vec<i32>>("settings").unwrap(), [1, 2]);
+    drop(store);
+    assert!(matches!(Store::create(&folder), Err(StoreError::Exists(_))));
+    assert!(Store::open(&folder).is_ok());
+}
+
+#[test]
+fn there_is_no_run_where_none_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let error = Store::open(dir.path()).unwrap_err();
+    assert!(matches!(error, StoreError::NoRun(_)), "{error}");
+}
+
+#[test]
+fn another_version_is_named_with_what_to_do() {
+    let dir = tempfile::tempdir().unwrap();
+    drop(create(dir.path()));
+    let db = Connection::open(dir.path().join(FILE)).unwrap();
+    db.pragma_update(None, "user_version", 7).unwrap();
+    drop(db);
+    let error = Store::open(dir.path()).unwrap_err();
+    assert!(
+        matches!(error, StoreError::Version { found: 7, .. }),
+        "{error}"
+    );
+    assert!(
+        error.to_string().contains("tables 7, this one has 1"),
+        "{error}"
+    );
+}
+
+#[test]
+fn another_program_s_database_is_not_touched() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Connection::open(dir.path().join(FILE)).unwrap();
+    db.execute_batch("CREATE TABLE t (a)").unwrap();
+    drop(db);
+    let before = std::fs::read(dir.path().join(FILE)).unwrap();
+    let error = Store::open(dir.path()).unwrap_err();
+    assert!(matches!(error, StoreError::Foreign(_)), "{error}");
+    assert_eq!(std::fs::read(dir.path().join(FILE)).unwrap(), before);
+}
+
+#[test]
+fn a_damaged_file_is_an_error_and_not_a_panic() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = create(dir.path());
+    for value in 0..2000 {
+        store
+            .put(&format!("key {value}"), &"x".repeat(100))
+            .unwrap();
+    }
+    drop(store);
+    let path = dir.path().join(FILE);
+    let whole = std::fs::read(&path).unwrap();
+    let _ = std::fs::remove_file(dir.path().join("run.db-wal"));
+    for at in (0..whole.len()).step_by(whole.len() / 40) {
+        let mut bytes = whole.clone();
+        let end = (at + 300).min(bytes.len());
+        bytes[at..end].fill(0xa5);
+        std::fs::write(&path, &bytes).unwrap();
+        // Damage in what is not used may go unnoticed; all else is told.
+        if let Ok(store) = Store::open(dir.path()) {
+            let _ = store.evaluations(None);
+            let _ = store.events();
+            let _ = store.get::<String>("key 7");
+        }
+    }
+    std::fs::write(&path, b"no database at all").unwrap();
+    assert!(Store::open(dir.path()).is_err());
+    std::fs::write(&path, &whole[..whole.len() / 2]).unwrap();
+    let error = Store::open(dir.path()).unwrap_err();
+    assert!(matches!(error, StoreError::Damaged { .. }), "{error}");
+}
+
+#[test]
+fn json_in_a_row_that_makes_no_sense_names_the_row() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = create(dir.path());
+    store
+        .db
+        .execute_batch(
+            "INSERT INTO candidates VALUES (1, 'x', '{\"nonsense\": 1}', NULL);
+             INSERT INTO evaluations (candidate, phase, round, batch, reason, plan, state, asked_at)
+             VALUES (1, 'search', 0, 0, 'proposed', '{}', 'asked', 0.0);",
+        )
+        .unwrap();
+    let error = store.evaluations(None).unwrap_err().to_string();
+    assert!(error.contains("evaluation 1: candidate"), "{error}");
+    store
+        .db
+        .execute_batch(
+            "UPDATE candidates SET candidate = '{}'; UPDATE evaluations SET phase = 'dream';",
+        )
+        .unwrap();
+    let error = store.evaluations(None).unwrap_err().to_string();
+    assert!(error.contains("`dream` is unknown"), "{error}");
+}
+
+#[test]
+fn a_process_killed_in_a_transaction_leaves_what_was_before_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = create(dir.path());
+    store.put("before", &1).unwrap();
+    store
+        .db
+        .execute_batch("BEGIN; INSERT INTO run VALUES ('within', '2');")
+        .unwrap();
+    // As the kernel leaves it: the files as they are, and no more locks.
+    let copy = tempfile::tempdir().unwrap();
+    for name in [FILE, "run.db-wal", "run.db-shm"] {
+        let _ = std::fs::copy(dir.path().join(name), copy.path().join(name));
+    }
+    let store = Store::open(copy.path()).unwrap();
+    assert_eq!(store.need::<i32>("before").unwrap(), 1);
+    assert_eq!(store.get::<i32>("within").unwrap(), None);
+}

@@ -1,0 +1,8 @@
+//! The loop against an evaluator that is a table.
+
+mod bed;
+mod claims;
+mod exports;
+mod failures;
+mod resuming;
+mod search;
