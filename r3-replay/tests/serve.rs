@@ -65,7 +65,7 @@ fn with_ptx(ptx: &str) -> Candidate {
 /// PTX of a kernel with saxpy's interface that does nothing.
 fn empty_kernel() -> String {
     format!(
-        ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry {SAXPY}(\n.param .u32 a,\n.param .u32 b,\n.param .u64 c,\n\
+        ".version 8.0\n.target sm_80\n.address_size 64\n.visible .global .align 4 .u32 elements_done;\n.visible .entry {SAXPY}(\n.param .u32 a,\n.param .u32 b,\n.param .u64 c,\n\
          .param .u64 d\n)\n{{\n\tret;\n}}\n"
     )
 }

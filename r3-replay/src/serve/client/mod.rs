@@ -113,7 +113,7 @@ impl ClientError {
 }
 
 /// How much of a batch was taken.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Submitted {
     /// Jobs of the first requests, in their order.
     pub jobs: Vec<JobId>,
@@ -218,8 +218,40 @@ impl Client {
 
     /// Submits candidates, as many of them as the queue has room for. `group` is a name for the events and for cancelling.
     ///
-    /// A batch that is not taken whole is no error: the answer says which jobs there are, and why there are no more.
+    /// What is not taken whole is no error: the answer says which jobs there are, and why there are no more. More candidates than a
+    /// server takes at a time are sent in several batches.
     pub fn submit(
+        &self,
+        requests: &[Request],
+        group: Option<&str>,
+    ) -> Result<Submitted, ClientError> {
+        let largest = usize::try_from(self.inner.hello.limits.batch).unwrap_or(usize::MAX);
+        let mut all = Submitted::default();
+        // None is a batch too: the server says what is wrong with it.
+        let mut rest = requests;
+        loop {
+            let (batch, later) = rest.split_at(rest.len().min(largest.max(1)));
+            let sent = self.submit_batch(batch, group);
+            match sent {
+                Ok(submitted) => {
+                    all.jobs.extend(submitted.jobs);
+                    all.problem = submitted.problem;
+                    all.retry_after = submitted.retry_after;
+                }
+                // Jobs that there are must not be lost with an error.
+                Err(ClientError::Refused(problem)) if !all.jobs.is_empty() => {
+                    all.problem = Some(problem);
+                }
+                Err(error) => return Err(error),
+            }
+            if later.is_empty() || all.problem.is_some() {
+                return Ok(all);
+            }
+            rest = later;
+        }
+    }
+
+    fn submit_batch(
         &self,
         requests: &[Request],
         group: Option<&str>,
@@ -233,8 +265,7 @@ impl Client {
             let taken: SubmitAnswer = understood(&self.inner.address, &answer)?;
             return Ok(Submitted {
                 jobs: taken.jobs,
-                problem: None,
-                retry_after: None,
+                ..Submitted::default()
             });
         }
         let problem = problem(&self.inner.address, &answer)?;
@@ -333,7 +364,23 @@ impl Client {
         body: Vec<u8>,
         limit: Duration,
     ) -> Result<Answer, ClientError> {
-        let Inner { address, token, .. } = &*self.inner;
+        let Inner {
+            address,
+            token,
+            hello,
+            ..
+        } = &*self.inner;
+        // The server would close the connection in the middle of it.
+        if body.len() as u64 > hello.limits.body_bytes {
+            return Err(ClientError::Refused(Problem::new(
+                Code::TooLarge,
+                format!(
+                    "a request of {} bytes: the server takes {} at most",
+                    body.len(),
+                    hello.limits.body_bytes
+                ),
+            )));
+        }
         let mut wire = match self.idle().pop() {
             Some(wire) => wire,
             None => Wire::open(address)?,

@@ -27,8 +27,13 @@ fn what_is_no_request_is_answered_with_what_is_wrong() {
             r#"{{"requests": [{{"archive": 1, "kernel": "saxpy", "candidate": {candidate}}}]}}"#
         )
     };
+    let many: Vec<String> = (0..1025)
+        .map(|_| r#"{"archive": 1, "kernel": "saxpy", "candidate": {}}"#.to_owned())
+        .collect();
+    let many = format!(r#"{{"requests": [{}]}}"#, many.join(","));
     let long_name = format!(r#"{{"group": "{}", "requests": []}}"#, "g".repeat(129));
     let cases: &[(&str, &str, &str, u16, &str, &str)] = &[
+        ("POST", "/v1/jobs", &many, 413, "too_large", "1025"),
         ("POST", "/v1/jobs", "", 400, "bad_request", "EOF"),
         ("POST", "/v1/jobs", "{", 400, "bad_request", "EOF"),
         (

@@ -1,5 +1,6 @@
 //! The protocol against a backend that does what a test says, over Unix sockets and TCP.
 
+mod docs;
 mod hostile;
 mod protocol;
 mod raw;

@@ -7,6 +7,7 @@ use r3_archive::model::LaunchId;
 use super::raw::{exchange, text};
 use super::scripted::Scripted;
 use super::{Running, request, requests};
+use crate::evaluate::candidate::CandidateCode;
 use crate::evaluate::evaluator::{ArchiveId, JobId, JobState};
 use crate::evaluate::outcome::Verdict;
 use crate::evaluate::plan::Plan;
@@ -179,12 +180,32 @@ fn a_request_that_is_refused_stops_its_batch_there() {
         code(client.submit(&[], None).unwrap_err()),
         Code::BadRequest
     );
-    let large = requests(archive, 1025);
+    assert_eq!(client.status().unwrap().evaluator.queued, 1);
+}
+
+#[test]
+fn more_than_a_batch_goes_in_several_and_stops_where_one_is_not_taken() {
+    let server = Running::unix(Scripted::patient(2500));
+    let (client, archive) = server.opened();
+    let submitted = client.submit(&requests(archive, 3000), None).unwrap();
+    assert_eq!(submitted.jobs, (1..=2500).map(JobId).collect::<Vec<_>>());
+    assert!(submitted.is_full());
+
+    let server = Running::unix(Scripted::patient(2500));
+    let (client, archive) = server.opened();
+    let mut batch = requests(archive, 2000);
+    batch[1024].kernel = "other".to_owned();
+    let submitted = client.submit(&batch, None).unwrap();
+    assert_eq!(submitted.jobs.len(), 1024);
+    assert_eq!(submitted.problem.unwrap().code, Code::Kernel);
+
+    let mut large = request(archive, 1);
+    large.candidate.code = CandidateCode::Ptx("\n".repeat(33 << 20));
     assert_eq!(
-        code(client.submit(&large, None).unwrap_err()),
+        code(client.submit(&[large], None).unwrap_err()),
         Code::TooLarge
     );
-    assert_eq!(client.status().unwrap().evaluator.queued, 1);
+    client.status().unwrap();
 }
 
 #[test]
