@@ -21,6 +21,15 @@ pub fn ratio(of: &Ratio) -> String {
     }
 }
 
+/// How sure an interval is; nothing of what was counted.
+fn confidence(of: &Ratio) -> String {
+    if of.low == of.high {
+        "counted".to_owned()
+    } else {
+        format!("{:.1} % confidence", 100.0 * of.confidence)
+    }
+}
+
 /// A time in a unit of its own.
 #[must_use]
 pub fn time(value: f64, unit: &str) -> String {
@@ -93,10 +102,10 @@ fn write_summary(out: &mut String, summary: &Summary) -> std::fmt::Result {
         };
         writeln!(
             out,
-            "{word}  {} of the original's time: {}; {:.0} % confidence, found by evaluation {}",
+            "{word}  {} of the original's time: {}; {}, found by evaluation {}",
             ratio(&best.ratio),
             gain(best.ratio.median),
-            100.0 * best.ratio.confidence,
+            confidence(&best.ratio),
             best.found_at
         )?;
         if best.knobs.is_empty() {
@@ -186,10 +195,10 @@ fn write_tuned(
     };
     writeln!(
         out,
-        "time       {} of the original's: {}, {:.0} % confidence",
+        "time       {} of the original's: {}, {}",
         ratio(&found),
         gain(median),
-        100.0 * record.confidence
+        confidence(&found)
     )?;
     let (major, minor) = record.compute_capability;
     writeln!(

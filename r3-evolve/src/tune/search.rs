@@ -79,6 +79,8 @@ struct Run {
     batches: i64,
     told: i64,
     again_at: u64,
+    /// Candidates in a row that this process could not have judged.
+    unjudged: u64,
     exhausted: bool,
     end: Option<End>,
     started: f64,
@@ -141,7 +143,12 @@ impl Search<'_> {
         told.sort_unstable();
         let before = told.len() as u64;
         let mut replay: VecDeque<Vec<Evaluation>> = VecDeque::new();
-        for row in rows {
+        for mut row in rows {
+            let unjudged = |outcome: &Outcome| outcome.verdict == Verdict::Unjudged;
+            if row.told.is_none() && row.outcome.as_ref().is_some_and(unjudged) {
+                // The machine may be well again.
+                row.outcome = None;
+            }
             match replay.back_mut() {
                 Some(batch) if batch.first().is_some_and(|first| first.batch == row.batch) => {
                     batch.push(row);
@@ -158,6 +165,7 @@ impl Search<'_> {
             batches: 0,
             told: 0,
             again_at: self.settings.fine.again_every,
+            unjudged: 0,
             exhausted: false,
             end: self.ended,
             started: self.clock.now(),
@@ -352,12 +360,18 @@ impl Search<'_> {
         if let (Some(told), Some(point)) = (told, &row.point) {
             self.strategy.tell(point, told);
         }
-        if row.told.is_none() {
-            let elapsed = self.elapsed(run, jobs);
-            self.store.told(number, run.told, elapsed)?;
-        }
+        let place = run.told;
         run.told += 1;
-        if row.told.is_none() && run.standings.unjudged_in_a_row >= UNJUDGED {
+        if row.told.is_some() {
+            return Ok(true);
+        }
+        let elapsed = self.elapsed(run, jobs);
+        self.store.told(number, place, elapsed)?;
+        run.unjudged = match outcome.verdict {
+            Verdict::Unjudged => run.unjudged + 1,
+            _ => 0,
+        };
+        if run.unjudged >= UNJUDGED {
             return Err(TuneError::Machine {
                 count: UNJUDGED,
                 reason: outcome

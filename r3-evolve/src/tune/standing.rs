@@ -45,8 +45,6 @@ pub struct Standings {
     pub repeated: u64,
     /// Repeated ones without another in between.
     pub repeated_in_a_row: u64,
-    /// Unjudged ones without another in between.
-    pub unjudged_in_a_row: u64,
     /// Evaluations since the best one became noticeably better.
     pub since_better: u64,
     /// The best candidate when that was last so.
@@ -90,13 +88,6 @@ impl Standings {
             } else {
                 self.repeated_in_a_row = 0;
             }
-        }
-        match outcome.verdict {
-            Verdict::Unjudged | Verdict::Cancelled => {
-                self.unjudged_in_a_row += u64::from(outcome.verdict == Verdict::Unjudged);
-                return None;
-            }
-            _ => self.unjudged_in_a_row = 0,
         }
         let told = told_of(outcome)?;
         let Some(score) = outcome.score.filter(|_| outcome.verdict.is_right()) else {

@@ -122,9 +122,20 @@ fn arithmetic(candidate: &Candidate, all: &mut Flags) {
 fn bounds(candidate: &Candidate, block: [u32; 3], all: &mut Flags) {
     let bounds = &candidate.build.bounds;
     if let Some(registers) = bounds.maxnreg.filter(|count| *count > 0) {
-        all.flags.push(format!("-maxrregcount={registers}"));
-        all.source.push(format!(
-            "or for this kernel alone: `__maxnreg__({registers})`"
+        if bounds.maxntid.is_none() && bounds.minnctapersm.is_none() {
+            all.flags.push(format!("-maxrregcount={registers}"));
+            all.source.push(format!(
+                "or, for this kernel alone, `__maxnreg__({registers})`"
+            ));
+        } else {
+            all.not_possible.push(format!(
+                "{registers} registers at most together with launch bounds: nvcc takes one or the other"
+            ));
+        }
+    }
+    if let Some([x, y, z]) = bounds.reqntid {
+        all.not_possible.push(format!(
+            "a block of exactly {x}x{y}x{z} that the code demands (`.reqntid`); `__launch_bounds__` comes near"
         ));
     }
     let block = candidate.launch.block.unwrap_or(block);
@@ -223,7 +234,6 @@ mod tests {
                     functions: false,
                 },
                 bounds: Bounds {
-                    maxnreg: Some(64),
                     maxntid: Some(128),
                     minnctapersm: Some(2),
                     ..Bounds::default()
@@ -238,6 +248,17 @@ mod tests {
             },
         };
         insta::assert_snapshot!(nvcc_flags(&candidate, [256, 1, 1]));
+        let capped = Candidate {
+            build: Build {
+                bounds: Bounds {
+                    maxnreg: Some(64),
+                    ..Bounds::default()
+                },
+                ..Build::default()
+            },
+            ..Candidate::default()
+        };
+        assert_eq!(nvcc_flags(&capped, [256, 1, 1]).flags, ["-maxrregcount=64"]);
         insta::assert_snapshot!(nvcc_flags(&Candidate::default(), [256, 1, 1]), @"nothing: it is as the original");
     }
 }

@@ -84,7 +84,7 @@ fn how_fast_anything_is_changes_nothing() {
             .unwrap();
         // The archive is made anew each time, and has an identity of its own.
         let text = repeatable(&store);
-        let from = text.find("\"evaluations\"").unwrap();
+        let from = text.find("\"evaluations\": [").unwrap();
         text[from..].to_owned()
     });
     assert_eq!(runs[0], runs[1]);
@@ -167,9 +167,9 @@ fn whoever_stops_gets_the_best_so_far() {
         stop_after: Some(12),
         ..Watcher::default()
     };
-    let summary = bed
-        .run(&mut store, &mut bed.evaluator(), &mut watch)
-        .unwrap();
+    let mut evaluator = bed.evaluator();
+    evaluator.limit = 2;
+    let summary = bed.run(&mut store, &mut evaluator, &mut watch).unwrap();
     assert_eq!(summary.end, End::Stopped);
     assert!(summary.evaluations < 96 && summary.best.is_some());
     let finals = store.evaluations(Some(Phase::Final)).unwrap();
@@ -184,7 +184,7 @@ fn verdicts_that_say_nothing_of_a_candidate_are_not_told() {
     let mut evaluator = bed.evaluator();
     let table = counted();
     evaluator.judge = std::rc::Rc::new(move |ask, times| {
-        if truth(&ask.candidate) > 1.5 {
+        if ask.candidate.launch.block == Some([32, 1, 1]) {
             return outcome(ask, Verdict::Cancelled, 1.0, 0.0, true);
         }
         table(ask, times)
