@@ -5,7 +5,7 @@
 
 use std::rc::Rc;
 
-use r3_archive::model::LaunchId;
+use r3_archive::model::{LaunchId, LaunchRecord};
 
 use super::kept::{Copies, Expected, Kept, LaunchKeys, Mask, Restoring, Spilled};
 use super::{Resident, Trouble, not_ready};
@@ -116,9 +116,7 @@ impl Resident<'_> {
         let mut known = self.leave()?;
         // The first launch after nothing was in place is no sign that launches take turns.
         let turns = !known.is_empty();
-        let trouble = |error| Trouble::of_replay(error, false);
-        let place = self.replayer.arrange(&record).map_err(trouble)?;
-        known.retain(|k| !place.fresh.iter().any(|fresh| fresh.overlaps(k.range)));
+        let place = self.arrange(&record, &mut known)?;
         self.bring(launch)?;
         let Some(kept) = self.launches.get(&launch) else {
             return Err(not_ready(launch));
@@ -139,6 +137,40 @@ impl Resident<'_> {
             self.keep_inputs(launch)?;
         }
         Ok(())
+    }
+
+    /// Puts memory in place for a launch, the present one being left. What is not known any more is taken from `known`.
+    pub(super) fn arrange(
+        &mut self,
+        record: &LaunchRecord,
+        known: &mut Vec<KnownRegion>,
+    ) -> Result<InPlace, Trouble> {
+        let place = match self.replayer.arrange(record) {
+            Ok(place) => place,
+            // Copies may be in the way: without them there may be room.
+            Err(_) if self.kept_bytes() > 0 => {
+                let all: Vec<LaunchId> = self
+                    .launches
+                    .iter()
+                    .filter(|(_, kept)| kept.is_here() && kept.bytes() > 0)
+                    .map(|(id, _)| *id)
+                    .collect();
+                for launch in all {
+                    self.spill(launch)?;
+                }
+                self.pool
+                    .trim(self.replayer.device())
+                    .map_err(|error| Trouble::of_device(error, false))?;
+                // What the first try put in place counts as new no more, and is.
+                known.clear();
+                self.replayer
+                    .arrange(record)
+                    .map_err(|error| Trouble::of_replay(error, false))?
+            }
+            Err(error) => return Err(Trouble::of_replay(error, false)),
+        };
+        known.retain(|k| !place.fresh.iter().any(|fresh| fresh.overlaps(k.range)));
+        Ok(place)
     }
 
     /// Ends the present launch: its memory is as it was before it, and what is known of it is returned.

@@ -109,7 +109,7 @@ impl Resident<'_> {
     fn learn(&mut self, mut kept: Kept, watch: &dyn Watch) -> Result<Option<String>, Trouble> {
         let id = kept.facts.launch;
         let record = Rc::clone(&kept.record);
-        let known = self.leave()?;
+        let mut known = self.leave()?;
         kept.keys = LaunchKeys {
             before: self.keys.key(),
             expected: self.keys.key(),
@@ -118,11 +118,7 @@ impl Resident<'_> {
         self.launches.insert(id, kept);
         watch.within(self.options.run_limit, "memory is put in place");
         let trouble = |error| Trouble::of_replay(error, false);
-        let place = self.replayer.arrange(&record).map_err(trouble)?;
-        let known: Vec<_> = known
-            .into_iter()
-            .filter(|k| !place.fresh.iter().any(|fresh| fresh.overlaps(k.range)))
-            .collect();
+        let place = self.arrange(&record, &mut known)?;
         self.replayer
             .fill(&record, &place, &known)
             .map_err(trouble)?;

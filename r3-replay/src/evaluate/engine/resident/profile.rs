@@ -88,7 +88,7 @@ pub(super) fn written(
         inputs: Inputs::default(),
         notes: Vec::new(),
     };
-    let targets = targets(resident, id, chunks, &mut found)?;
+    let targets = targets(resident, bound, chunks, &mut found)?;
     let mut out_of_time = Vec::new();
     for target in targets {
         if begun.elapsed() > resident.options.profile_time {
@@ -97,10 +97,13 @@ pub(super) fn written(
         }
         let tried = poison_one(resident, bound, everywhere, &target, watch, &mut found);
         let mask = tried.map_err(|trouble| match trouble {
-            Trouble::Lost(lost) => Trouble::Lost(Lost {
-                poisoned: Some((id, target.name.clone())),
-                ..lost
-            }),
+            Trouble::Lost(lost) => {
+                resident.remember_fault(bound, &target.name);
+                Trouble::Lost(Lost {
+                    poisoned: Some((id, target.name.clone())),
+                    ..lost
+                })
+            }
             other => other,
         })?;
         if mask.iter().any(|byte| *byte != 0) {
@@ -119,10 +122,12 @@ pub(super) fn written(
 /// The buffers to poison, those that change first.
 fn targets(
     resident: &Resident<'_>,
-    id: LaunchId,
+    bound: &Bound,
     chunks: &Chunks,
     found: &mut Found,
 ) -> Result<Vec<Target>, Trouble> {
+    let id = bound.launch();
+    let out = resident.left_out(bound);
     let (Some(kept), Some(live)) = (resident.launches.get(&id), &resident.live) else {
         return Err(not_ready(id));
     };
@@ -168,11 +173,7 @@ fn targets(
         if changes(region) == 0 && index {
             continue;
         }
-        let out = &resident.options.leave_out;
-        if out
-            .iter()
-            .any(|(launch, left)| *launch == id && facts.name.all().any(|name| name == left))
-        {
+        if facts.name.all().any(|name| out.contains(name)) {
             found.inputs.read.insert(region.index);
             found.notes.push(format!(
                 "{name} is not poisoned: the original stops when it is"

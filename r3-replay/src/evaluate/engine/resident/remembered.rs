@@ -4,7 +4,7 @@
 //! An entry is taken up only for the same archive, launch, code, device, tolerances and version of R3, and only when the
 //! original stands it again. What cannot be read, or does not fit, is as if it were not there.
 
-use std::io::Write as _;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use r3_archive::model::LaunchRecord;
@@ -136,21 +136,43 @@ impl Remembered {
 }
 
 impl Resident<'_> {
+    /// Buffers of a launch that are not poisoned: those that were given, and those that are remembered to stop the
+    /// original.
+    pub(super) fn left_out(&self, bound: &Bound) -> BTreeSet<String> {
+        let given = self.options.leave_out.iter();
+        let mut out: BTreeSet<String> = given
+            .filter(|(launch, _)| *launch == bound.launch())
+            .map(|(_, name)| name.clone())
+            .collect();
+        let file = self.file(bound, "", "faults");
+        if let Some(text) = file.and_then(|path| std::fs::read_to_string(path).ok()) {
+            out.extend(text.lines().map(str::to_owned));
+        }
+        out
+    }
+
+    /// Remembers that the original stops when a buffer is poisoned.
+    pub(super) fn remember_fault(&self, bound: &Bound, name: &str) {
+        let mut out = self.left_out(bound);
+        out.insert(name.to_owned());
+        if let Some(path) = self.file(bound, "", "faults") {
+            let lines: Vec<String> = out.into_iter().collect();
+            let _ = write(&path, lines.join("\n").as_bytes());
+        }
+    }
+
     /// Where the entry of a launch is.
     fn entry(&self, bound: &Bound) -> Option<PathBuf> {
+        self.file(bound, &format!("{:?}", self.left_out(bound)), "profile")
+    }
+
+    /// Where something about a launch is.
+    fn file(&self, bound: &Bound, also: &str, extension: &str) -> Option<PathBuf> {
         let folder = self.options.profiles.as_ref()?;
         let kept = self.launches.get(&bound.launch())?;
         let info = self.replayer.info();
-        // The order of buffers that are left out decides nothing.
-        let mut out: Vec<&(_, String)> = self
-            .options
-            .leave_out
-            .iter()
-            .filter(|(launch, _)| *launch == bound.launch())
-            .collect();
-        out.sort();
         let identity = format!(
-            "{VERSION} {} {:032x} {} {:032x} {:?} {:?} {} {} {} {:?} {:?}",
+            "{VERSION} {} {:032x} {} {:032x} {:?} {:?} {} {} {} {:?} {}",
             env!("CARGO_PKG_VERSION"),
             u128::from_le_bytes(self.archive().uuid()),
             bound.launch(),
@@ -161,11 +183,11 @@ impl Resident<'_> {
             self.options.strict,
             self.options.most_poisoned,
             self.options.tolerances,
-            out,
+            also,
         );
         let content = postcard::to_stdvec(&*kept.record).ok()?;
         let hash = xxh3_128(&[identity.as_bytes(), &content].concat());
-        Some(folder.join(format!("{hash:032x}.profile")))
+        Some(folder.join(format!("{hash:032x}.{extension}")))
     }
 
     /// What is remembered of a launch.
@@ -234,7 +256,8 @@ impl Resident<'_> {
             notes: notes.to_vec(),
         };
         if let Ok(content) = postcard::to_stdvec(&entry) {
-            let _ = write(&path, &content);
+            let sum = xxh3_64(&content).to_le_bytes();
+            let _ = write(&path, &[sum.as_slice(), &content].concat());
         }
     }
 }
@@ -244,11 +267,7 @@ fn write(path: &Path, content: &[u8]) -> std::io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
     std::fs::create_dir_all(folder)?;
     let other = path.with_extension(format!("{}.new", std::process::id()));
-    let written = std::fs::File::create(&other).and_then(|mut file| {
-        file.write_all(&xxh3_64(content).to_le_bytes())?;
-        file.write_all(content)
-    });
-    let done = written.and_then(|()| std::fs::rename(&other, path));
+    let done = std::fs::write(&other, content).and_then(|()| std::fs::rename(&other, path));
     if done.is_err() {
         let _ = std::fs::remove_file(&other);
     }

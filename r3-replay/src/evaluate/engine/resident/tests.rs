@@ -469,6 +469,41 @@ fn memory_does_not_grow_while_code_comes_and_goes() {
 }
 
 #[test]
+fn a_buffer_whose_poison_lost_the_device_is_named_and_remembered() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut archive = TestArchive::new();
+    archive.allocation(1, A, 16, AllocationKind::Device);
+    archive.allocation(2, B, 16, AllocationKind::Device);
+    archive.launch(&[
+        TestRegion::memory(1, A, words(&[1, 2]), words(&[1, 2])),
+        TestRegion::memory(2, B, words(&[0, 0]), words(&[2, 0])),
+    ]);
+    let archive = archive.open();
+    let ready = || {
+        let mut device = TestDevice::new().with_kernel("kernel", |memory, _| {
+            // An index that leads out of memory when it is not what it was.
+            let index = memory.load(A)?;
+            let value = memory.load(A.wrapping_add(index.wrapping_mul(8)))?;
+            memory.store(B, value)
+        });
+        let how = ResidentOptions {
+            profiles: Some(folder.path().to_owned()),
+            ..options()
+        };
+        let mut resident = Resident::new(&archive, &mut device, how);
+        resident.ready(LaunchId(1), &Nobody)
+    };
+    let Err(Trouble::Lost(lost)) = ready() else {
+        panic!("it does not stop");
+    };
+    assert_eq!(lost.poisoned, Some((LaunchId(1), "arg0".to_owned())));
+    assert!(!lost.by_candidate);
+    let facts = ready().unwrap();
+    assert_eq!((facts.unusable.clone(), facts.written), (None, 8));
+    assert_eq!(facts.buffers[0].class, BufferClass::Input);
+}
+
+#[test]
 fn a_watch_is_told_which_buffer_is_poisoned() {
     struct Told(std::cell::RefCell<Vec<String>>);
     impl Watch for Told {

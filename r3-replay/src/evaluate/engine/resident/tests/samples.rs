@@ -58,6 +58,36 @@ fn usable(name: &str, most: usize, rounds: u64) -> Vec<std::rc::Rc<Facts>> {
 }
 
 #[test]
+fn what_is_found_out_of_the_samples() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../capture-samples/archives/");
+    let mut names: Vec<String> = std::fs::read_dir(folder)
+        .unwrap()
+        .filter_map(|entry| Some(entry.unwrap().path().file_stem()?.to_str()?.to_owned()))
+        .collect();
+    names.sort();
+    let mut text = String::new();
+    for name in names {
+        for facts in over_and_over(&name, 2, 1, options()) {
+            text += &format!("{name} {}:", facts.launch);
+            match &facts.unusable {
+                Some(why) => text += &format!(" {}", why.split(':').next().unwrap()),
+                None if facts.as_recorded => {}
+                None => text += " (not as recorded)",
+            }
+            text += "\n";
+            for buffer in &facts.buffers {
+                text += &format!("    {}: {:?}", buffer.name.shown(), buffer.class);
+                if buffer.written > 0 {
+                    text += &format!(", {} of {} bytes", buffer.written, buffer.len);
+                }
+                text += "\n";
+            }
+        }
+    }
+    insta::assert_snapshot!(text);
+}
+
+#[test]
 fn saxpy() {
     let all = usable("saxpy", 3, 30);
     assert!(all[0].deterministic);
