@@ -13,6 +13,9 @@ use crate::device::{AddressRange, DeviceError, LaunchConfig};
 /// Tables that may be on their way at a time.
 const TABLES: usize = 16;
 
+/// Blocks that run at a time on a large GPU: eight on each multiprocessor.
+const BLOCKS: u32 = 1024;
+
 /// The module, and the memory that it works with.
 pub struct Gpu {
     driver: Arc<Driver>,
@@ -46,13 +49,14 @@ impl Gpu {
         }
         let table = driver.allocate(MOST_BYTES as u64)?;
         let staging = Staging::new(Arc::clone(&driver), MOST_BYTES, TABLES)?;
-        Ok(Bulk::new(Self {
+        let gpu = Self {
             driver,
             functions,
             staging,
             table,
             scratch: None,
-        }))
+        };
+        Ok(Bulk::new(gpu, BLOCKS))
     }
 }
 

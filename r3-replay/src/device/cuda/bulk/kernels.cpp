@@ -116,20 +116,20 @@ struct Source {
 
 static inline u64 pieces_of(u64 table, u64 count) { return table + (4 * (count + 1) + 15) / 16 * 16; }
 
-// The tile of a block: which piece, and which of its bytes.
+// A tile: which piece, and which of its bytes.
 struct Tile {
   u64 piece, begin, end;
 
-  Tile(u64 table, u64 count, u32 size, u64 len_at) {
+  Tile(u64 table, u64 count, u32 size, u64 len_at, u32 number) {
     u32 low = 0, high = (u32)count;
     // The last piece that begins at this tile or before it.
     while (high - low > 1) {
       u32 middle = low + (high - low) / 2;
-      if (load<u32>(table + 4 * (u64)middle) <= block()) low = middle;
+      if (load<u32>(table + 4 * (u64)middle) <= number) low = middle;
       else high = middle;
     }
     piece = pieces_of(table, count) + (u64)low * size;
-    begin = (u64)(block() - load<u32>(table + 4 * (u64)low)) * TILE;
+    begin = (u64)(number - load<u32>(table + 4 * (u64)low)) * TILE;
     end = smaller(begin + TILE, load<u64>(piece + len_at));
   }
 };
@@ -161,7 +161,7 @@ static inline u64 chosen(u64 word, u64 other, u32 bits) {
 }
 
 KERNEL void place(u64 table, u64 count) {
-  Tile tile(table, count, sizeof(Place), FIELD(Place, len));
+  Tile tile(table, count, sizeof(Place), FIELD(Place, len), block());
   Place place = load<Place>(tile.piece);
   bool has_source = place.has & HAS_SOURCE, has_poison = place.has & HAS_POISON;
   bool in_pairs = place.to % 16 == 0 && (!has_source || place.from.in_pairs()) &&
@@ -239,7 +239,7 @@ static inline u32 zero_bytes(u64 word) {
 }
 
 KERNEL void mark_equal(u64 table, u64 count) {
-  Tile tile(table, count, sizeof(Mark), FIELD(Mark, len));
+  Tile tile(table, count, sizeof(Mark), FIELD(Mark, len), block());
   Mark mark = load<Mark>(tile.piece);
 #pragma nounroll
   for (u64 at = tile.begin + 8 * thread(); at < tile.end; at += 8 * THREADS) {
@@ -256,7 +256,7 @@ struct Mask {
 };
 
 KERNEL void change_masks(u64 table, u64 count) {
-  Tile tile(table, count, sizeof(Mask), FIELD(Mask, len));
+  Tile tile(table, count, sizeof(Mask), FIELD(Mask, len), block());
   Mask mask = load<Mask>(tile.piece);
 #pragma nounroll
   for (u64 at = tile.begin + 8 * thread(); at < tile.end; at += 8 * THREADS) {
@@ -277,7 +277,7 @@ struct Range {
 // Adds up over each range: permuted words (a checksum), or bits that are set. `sums` has a word for each, zero at first.
 KERNEL void sums(u64 table, u64 count, u64 count_bits, u64 key, u64 sums) {
   static SHARED u64 parts[THREADS];
-  Tile tile(table, count, sizeof(Range), FIELD(Range, len));
+  Tile tile(table, count, sizeof(Range), FIELD(Range, len), block());
   Range range = load<Range>(tile.piece);
   u64 sum = 0;
   auto add = [&](u64 word, u64 at) {
@@ -502,7 +502,7 @@ static inline void tally(Found &found, const Judge &judge, u64 expected, u64 act
 
 // Compares tiles bit by bit: `differs[tile]` says whether anything differs.
 KERNEL void judge_bits(u64 table, u64 count, u64 differs) {
-  Tile tile(table, count, sizeof(Judge), FIELD(Judge, len));
+  Tile tile(table, count, sizeof(Judge), FIELD(Judge, len), block());
   Judge judge = load<Judge>(tile.piece);
   u64 different = 0;
   u64 words_from = tile.begin;
@@ -534,30 +534,40 @@ KERNEL void judge_bits(u64 table, u64 count, u64 differs) {
   if (thread() == 0) store<u32>(differs + 4 * (u64)block(), differ);
 }
 
-// Compares the elements of tiles where something differs: `found[tile]` says what.
-KERNEL void judge_tiles(u64 table, u64 count, u64 differs, u64 found) {
+// Compares the elements of tiles where something differs: `found[tile]` says what. Each block has `group` of the `tiles`, no
+// more than it has threads: most have nothing to do.
+KERNEL void judge_tiles(u64 table, u64 count, u64 differs, u64 found, u64 tiles, u64 group) {
   static SHARED Found all[THREADS];
-  if (load<u32>(differs + 4 * (u64)block()) == 0) return;
-  Tile tile(table, count, sizeof(Judge), FIELD(Judge, len));
-  Judge judge = load<Judge>(tile.piece);
-  Found own;
-  own.clear();
+  u32 first = (u32)(block() * group), end = (u32)smaller(first + group, tiles);
+  u32 mine = first + thread();
+  if (!any(mine < end && load<u32>(differs + 4 * (u64)mine) != 0)) return;
 #pragma nounroll
-  for (u64 at = tile.begin + 8 * thread(); at < tile.end; at += 8 * THREADS) {
-    u32 len = (u32)smaller(8, tile.end - at);
-    u64 actual = judge.actual.word(at, len), expected = judge.expected.word(at, len);
-    if (actual == expected) continue;
-    u32 size = (u32)judge.size;
-    u64 inside = ~(u64)0 >> (64 - 8 * size);
+  for (u32 number = first; number < end; number++) {
+    if (load<u32>(differs + 4 * (u64)number) == 0) continue;
+    Tile tile(table, count, sizeof(Judge), FIELD(Judge, len), number);
+    Judge judge = load<Judge>(tile.piece);
+    Found own;
+    own.clear();
 #pragma nounroll
-    for (u32 i = 0; i < len; i += size) {
-      u64 a = actual >> 8 * i & inside, e = expected >> 8 * i & inside;
-      if (a != e) tally(own, judge, e, a, at + i, len - i < size);
+    for (u64 at = tile.begin + 8 * thread(); at < tile.end; at += 8 * THREADS) {
+      u32 len = (u32)smaller(8, tile.end - at);
+      u64 actual = judge.actual.word(at, len), expected = judge.expected.word(at, len);
+      if (actual == expected) continue;
+      u32 size = (u32)judge.size;
+      u64 inside = ~(u64)0 >> (64 - 8 * size);
+#pragma nounroll
+      for (u32 i = 0; i < len; i += size) {
+        u64 a = actual >> 8 * i & inside, e = expected >> 8 * i & inside;
+        if (a != e) tally(own, judge, e, a, at + i, len - i < size);
+      }
     }
+    merge_all(all, own);
+    if (thread() == 0) put(found + (u64)number * sizeof(Found), all[0], 0);
+    barrier();
   }
-  merge_all(all, own);
-  if (thread() == 0) put(found + (u64)block() * sizeof(Found), all[0], 0);
 }
+
+constexpr u32 AHEAD = 8;
 
 // Merges what was found in the tiles of each piece. One block for each piece; `tiles` has the number of its first tile,
 // and behind the last piece the number of all.
@@ -567,11 +577,22 @@ KERNEL void judge_pieces(u64 tiles, u64 differs, u64 found, u64 results, u64 tic
   Found own;
   own.clear();
 #pragma nounroll
-  for (u32 tile = first + thread(); tile < end; tile += THREADS)
-    if (load<u32>(differs + 4 * (u64)tile) != 0) {
+  for (u32 from = first; from < end; from += AHEAD * THREADS) {
+    // Several at once: a load takes long, and most say that there is nothing.
+    u32 differing = 0;
+#pragma unroll
+    for (u32 k = 0; k < AHEAD; k++) {
+      u32 tile = from + k * THREADS + thread();
+      differing |= (tile < end ? load<u32>(differs + 4 * (u64)tile) : 0) << k;
+    }
+#pragma nounroll
+    for (u32 k = 0; k < AHEAD; k++) {
+      u32 tile = from + k * THREADS + thread();
+      if (!(differing >> k & 1)) continue;
       Found part = load<Found>(found + (u64)tile * sizeof(Found));
       merge(own, part);
     }
+  }
   merge_all(all, own);
   if (thread() == 0) put(results + (u64)block() * sizeof(Found), all[0], ticket);
 }

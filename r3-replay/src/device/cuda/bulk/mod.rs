@@ -92,14 +92,20 @@ pub trait Machine {
 /// The operations.
 pub struct Bulk<M> {
     machine: M,
+    /// Blocks that it runs at a time, more or less.
+    at_a_time: u32,
     /// Number of the last call whose answer carries it.
     ticket: u64,
 }
 
 impl<M: Machine> Bulk<M> {
-    /// With nothing done yet.
-    pub fn new(machine: M) -> Self {
-        Self { machine, ticket: 0 }
+    /// With nothing done yet. The machine runs some `at_a_time` blocks at a time.
+    pub fn new(machine: M, at_a_time: u32) -> Self {
+        Self {
+            machine,
+            at_a_time: at_a_time.max(1),
+            ticket: 0,
+        }
     }
 
     /// [`Device::place`](crate::device::Device::place).
@@ -200,11 +206,15 @@ impl<M: Machine> Bulk<M> {
         for batch in &batches {
             let table = Table::new(jobs, batch);
             let address = self.machine.upload(&table.bytes)?;
-            let params = [address, table.count, differs, tiles];
+            let params = [address, table.count, differs];
             self.machine
-                .launch(Kernel::JudgeBits, table.tiles, &params[..3])?;
-            self.machine
-                .launch(Kernel::JudgeTiles, table.tiles, &params)?;
+                .launch(Kernel::JudgeBits, table.tiles, &params)?;
+            // Mostly nothing differs, and few blocks see that sooner than many.
+            let group = (table.tiles / self.at_a_time).clamp(1, THREADS);
+            let blocks = table.tiles.div_ceil(group);
+            let all = [u64::from(table.tiles), u64::from(group)];
+            let params = [address, table.count, differs, tiles, all[0], all[1]];
+            self.machine.launch(Kernel::JudgeTiles, blocks, &params)?;
             let blocks = u32::try_from(table.count).unwrap_or(u32::MAX);
             let params = [address, differs, tiles, at, self.ticket];
             self.machine.launch(Kernel::JudgePieces, blocks, &params)?;

@@ -55,7 +55,7 @@ fn emulated(buffers: usize, content: u64) -> (Bulk<Emulated>, Vec<u64>) {
         table,
         scratch,
     };
-    (Bulk::new(machine), buffers)
+    (Bulk::new(machine, 2), buffers)
 }
 
 impl Machine for Emulated {
@@ -399,7 +399,7 @@ fn elements() -> impl Strategy<Value = (ElementType, Vec<(u64, u64)>, usize)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
 
     #[test]
     fn judging(
