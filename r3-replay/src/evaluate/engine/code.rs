@@ -4,7 +4,7 @@
 //! memory that outlives a launch and that the original has not. New tables with initial values are common (compilers
 //! make them from switches): these are allowed, and must hold the same bytes after a run as before it.
 
-use r3_image::{Image, Space, Variable};
+use r3_image::{Image, KernelInfo, Space, Variable};
 
 /// New variables of a candidate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,11 +20,36 @@ const MOST_TABLES: u64 = 16 << 20;
 /// Bytes of strings that code which prints or asserts may have without a name that can be looked up.
 const MOST_STRINGS: u64 = 4 << 10;
 
-/// Looks into code. `entry` is its kernel; `original` the image, and the kernel, that it stands for.
-pub fn brought(code: &[u8], entry: &str, original: &Image, kernel: &str) -> Brought {
+/// What is known of the code that candidates stand for.
+#[derive(Clone, Debug)]
+pub struct Original {
+    kernel: Option<KernelInfo>,
+    variables: Vec<Variable>,
+    unnamed: u64,
+}
+
+impl Original {
+    /// Of a kernel, from the image that its module was loaded from.
+    pub fn new(image: &Image, kernel: &str) -> Self {
+        let variables = image.variables();
+        // Its forms may differ: what the one has most of.
+        let unnamed = image
+            .entries()
+            .iter()
+            .filter_map(|entry| Some(unnamed(&entry.payload().ok()?, &variables)))
+            .max();
+        Self {
+            kernel: image.kernel(kernel),
+            unnamed: unnamed.unwrap_or(0),
+            variables,
+        }
+    }
+}
+
+/// Looks into code that is to stand for the original. `entry` is its kernel.
+pub fn brought(code: &[u8], entry: &str, original: &Original) -> Brought {
     let image = Image::parse(code);
-    let (new, old) = (image.kernel(entry), original.kernel(kernel));
-    let old = old.as_ref();
+    let (new, old) = (image.kernel(entry), original.kernel.as_ref());
     let mut brought = Brought::default();
     if let Some(new) = &new {
         if new.launches_kernels() && !old.is_some_and(|old| old.launches_kernels()) {
@@ -36,7 +61,7 @@ pub fn brought(code: &[u8], entry: &str, original: &Image, kernel: &str) -> Brou
             return brought;
         }
     }
-    let recorded = original.variables();
+    let recorded = &original.variables;
     let known = |name: &str| recorded.iter().find(|variable| variable.name == name);
     let variables = image.variables();
     let mut tables = 0u64;
@@ -67,13 +92,13 @@ pub fn brought(code: &[u8], entry: &str, original: &Image, kernel: &str) -> Brou
         brought.refused = Some(format!("it has {tables} bytes of new tables"));
         return brought;
     }
-    let talks = |kernel: &r3_image::KernelInfo| kernel.uses_printf() || kernel.uses_assert();
+    let talks = |kernel: &KernelInfo| kernel.uses_printf() || kernel.uses_assert();
     let strings = match new.as_ref().is_some_and(talks) || old.is_some_and(talks) {
         true => MOST_STRINGS,
         false => 0,
     };
     let unnamed = unnamed(code, &variables);
-    let allowed = strings + unnamed_of(original);
+    let allowed = strings + original.unnamed;
     if unnamed > allowed {
         brought.refused = Some(format!(
             "it has {unnamed} bytes of variables that cannot be looked up, and the original has {allowed}"
@@ -110,17 +135,6 @@ fn unnamed(code: &[u8], named: &[Variable]) -> u64 {
             bytes
         }
     }
-}
-
-/// The same of an image, whose forms may differ: the most that one of them has.
-fn unnamed_of(image: &Image) -> u64 {
-    let variables = image.variables();
-    image
-        .entries()
-        .iter()
-        .filter_map(|entry| Some(unnamed(&entry.payload().ok()?, &variables)))
-        .max()
-        .unwrap_or(0)
 }
 
 fn size(variable: &r3_ptx::tree::Variable) -> u64 {
@@ -173,7 +187,7 @@ mod tests {
 
     fn of(code: &[u8]) -> Brought {
         let original = ptx(".visible .global .align 4 .b8 buffer[64];\n.const .align 4 .b8 c[4];");
-        brought(code, "k", &Image::parse(&original), "k")
+        brought(code, "k", &Original::new(&Image::parse(&original), "k"))
     }
 
     #[test]

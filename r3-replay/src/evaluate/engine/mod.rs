@@ -1,10 +1,35 @@
 //! Inside a device's worker: state that stays on the device, and candidates that are judged and timed on it.
 //!
-//! `resident` keeps launches ready (sealed copies of what they may write, masks of what they must write), `profile` finds
-//! out what that is, `judge` compares on the device, `gate` decides whether a candidate is right, `race` how fast it is.
+//! ```text
+//!  archive ──► resident: memory in place, sealed copies, masks of what must be written
+//!                 └► run: the original once more: a kernel that does nothing must fail; its time, its noise
+//!  task ──► trial: guards ─► shape ─► gate ─► perturb ─► race ─► bound ─► score
+//!                                      └──── stand: reset, poison, scrub, flush, launch, judge ────┘
+//! ```
 //!
-//! An [`Engine`](run::Engine) never ends its process; what makes the device unusable is told as [`Lost`], and whoever runs the
-//! engine starts it again.
+//! [`resident`] keeps launches ready. [`run`] makes an [`Engine`](run::Engine) of it; `trial` leads one candidate from its
+//! guards to its score: [`gate`] decides whether it is right, [`perturb`] whether it still is with other inputs, [`race`]
+//! how fast it is, [`stats`] and [`noise`] what of that can be claimed, [`bound`] and [`floor`] what cannot be. `stand` is
+//! what all of them run on.
+//!
+//! An engine never ends its process; what makes the device unusable is told as [`Lost`], and whoever runs the engine
+//! starts it again.
+//!
+//! # How candidates could win without being better, and what is in the way
+//!
+//! | exploit | in the way |
+//! |---|---|
+//! | results that lie about from earlier | copies are sealed, outputs poisoned before every run, shared memory filled (`scrub`) |
+//! | leaving out what is right already | the mask of what must be written; a kernel that does nothing must fail |
+//! | state of its own between runs | a fresh load for each candidate; no variables and no heap that the original has not ([`code`]); guards behind buffers; the last timed run, and some that chance picks, are verified |
+//! | results by heart | held-out launches; [`perturb`]; another snapshot amid timed runs |
+//! | inputs changed so that they fit | every recorded byte is compared, inputs too |
+//! | poison, or leftovers, taken for data | each run has another key; two runs before anything is timed |
+//! | warm caches called cold, lines kept in the cache | a flush after restoring, persisting lines reset, and a probe that tells whether that works ([`floor`]) |
+//! | another binary timed than verified | one load for both, with its hash in the result |
+//! | drift, and luck | pairs in turn ([`race`]), the original against itself ([`noise`]), clocks at each pair, nobody else on the GPU ([`lock`]) |
+//! | special first runs | nobody knows how many warm-ups there are, nor which run is verified |
+//! | impossible times | [`bound`]: memory's bandwidth, and an empty kernel |
 
 pub mod run;
 
@@ -29,6 +54,8 @@ pub mod stats;
 pub mod noise;
 
 pub mod floor;
+
+mod scrub;
 
 pub mod bound;
 

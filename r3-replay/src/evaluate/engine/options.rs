@@ -32,6 +32,8 @@ pub struct EngineOptions {
     /// Buffers that are not poisoned when launches are profiled: the original stopped the device, in an earlier process,
     /// when they were. `perturbed inputs` stands for the inputs of a launch.
     pub leave_out: Vec<(LaunchId, String)>,
+    /// Folder of what was found out about launches in earlier processes, so that it is found out once; it is checked again.
+    pub profiles: Option<PathBuf>,
     /// Decides keys, for tests that must repeat. Without it they come from the operating system's randomness.
     pub seed: Option<u64>,
 }
@@ -49,6 +51,7 @@ impl Default for EngineOptions {
             lock_folder: None,
             noise_pairs: 32,
             leave_out: Vec::new(),
+            profiles: None,
             seed: None,
         }
     }
@@ -63,6 +66,7 @@ impl EngineOptions {
             memory_budget: self.memory_budget,
             host_budget: self.host_budget,
             leave_out: self.leave_out.clone(),
+            profiles: self.profiles.clone(),
             seed: self.seed.map(|seed| seed ^ 0x7265_7369_6465_6e74),
             ..ResidentOptions::default()
         }

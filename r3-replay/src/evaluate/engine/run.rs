@@ -9,6 +9,7 @@ use r3_archive::model::{KernelId, KernelRecord, LaunchId};
 use r3_codegen::recipe::Guard;
 use r3_image::Image as CodeImage;
 
+use super::code::Original;
 use super::floor::{self, Floor};
 use super::keys::Keys;
 use super::lock::{Held, TimingLock};
@@ -16,6 +17,7 @@ use super::noise;
 pub use super::options::EngineOptions;
 use super::race::{self, Clocks, Rules};
 use super::resident::{Facts, Resident, Trouble};
+use super::scrub::Scrub;
 use super::shape::Shape;
 use super::stand::{Lane, Spent, Stand, Stop};
 use super::{Lost, Prepared, Task, TaskResult, Watch};
@@ -37,8 +39,8 @@ pub struct Engine<'a> {
     /// What is known of the device, once something was made ready.
     pub(super) site: Option<Rc<Site>>,
     pub(super) ready: BTreeMap<LaunchId, Ready>,
-    /// Images of the kernels' modules.
-    pub(super) images: BTreeMap<KernelId, Rc<CodeImage>>,
+    /// What is known of the kernels' own code.
+    originals: BTreeMap<KernelId, Rc<Original>>,
     /// Why guards do not hold, by launch and shape.
     pub(super) guards: HashMap<(LaunchId, Guard, [u32; 3], [u32; 3]), Option<String>>,
     reserved: bool,
@@ -47,7 +49,10 @@ pub struct Engine<'a> {
 /// A device, and what was measured on it.
 pub(super) struct Site {
     pub device: DeviceDescription,
+    /// Why memory is restored and compared slowly, if it is.
+    slow: Option<String>,
     pub floor: Floor,
+    pub scrub: Option<Scrub>,
     pub nvml: Option<Nvml>,
     lock: Option<TimingLock>,
     timeout: Duration,
@@ -94,7 +99,7 @@ impl<'a> Engine<'a> {
             clocks: Clocks::default(),
             site: None,
             ready: BTreeMap::new(),
-            images: BTreeMap::new(),
+            originals: BTreeMap::new(),
             guards: HashMap::new(),
             reserved: false,
             options,
@@ -181,11 +186,18 @@ impl<'a> Engine<'a> {
         let device = self.resident.device();
         device.reset_persisting().map_err(lost)?;
         let what = device.properties().map_err(lost)?;
+        let slow = device.bulk_by_host().map_err(lost)?;
         let floor = floor::measure(device, &what).map_err(lost)?;
+        let scrub = match what.counts {
+            true => None,
+            false => Scrub::load(device, &what).map_err(lost)?,
+        };
         watch.idle();
         let gpu = !what.counts && !what.uuid.is_empty();
         let site = Rc::new(Site {
+            slow,
             floor,
+            scrub,
             nvml: gpu.then(|| Nvml::open(&what.uuid)).flatten(),
             lock: gpu.then(|| TimingLock::new(&what.uuid, self.options.lock_folder.as_deref())),
             timeout: self.options.lock_timeout,
@@ -195,17 +207,16 @@ impl<'a> Engine<'a> {
         Ok(site)
     }
 
-    /// The image that a kernel's code came in.
-    pub(super) fn image(&mut self, kernel: &KernelRecord) -> Option<Rc<CodeImage>> {
-        if let Some(known) = self.images.get(&kernel.id) {
+    /// What is known of a kernel's own code.
+    pub(super) fn original(&mut self, kernel: &KernelRecord) -> Option<Rc<Original>> {
+        if let Some(known) = self.originals.get(&kernel.id) {
             return Some(Rc::clone(known));
         }
         let module = self.archive.module(kernel.module?)?;
-        let image = Rc::new(CodeImage::from_vec(
-            self.archive.read_blob(&module.image).ok()?,
-        ));
-        self.images.insert(kernel.id, Rc::clone(&image));
-        Some(image)
+        let image = CodeImage::from_vec(self.archive.read_blob(&module.image).ok()?);
+        let original = Rc::new(Original::new(&image, &kernel.name));
+        self.originals.insert(kernel.id, Rc::clone(&original));
+        Some(original)
     }
 
     fn make_ready(
@@ -253,6 +264,7 @@ impl<'a> Engine<'a> {
             noise: 0.0,
             notes: facts.notes.clone(),
         };
+        ready.prepared.notes.extend(site.slow.clone());
         if facts.unusable.is_some() {
             return Ok(ready);
         }
@@ -395,6 +407,9 @@ impl<'a> Engine<'a> {
 impl Drop for Engine<'_> {
     fn drop(&mut self) {
         // Another engine may come after it on the same device. Where that is lost, there is nothing to be freed.
+        if let Some(scrub) = self.site.as_ref().and_then(|site| site.scrub) {
+            let _ = scrub.unload(self.resident.device());
+        }
         let _ = self.resident.clear();
     }
 }
@@ -412,6 +427,7 @@ pub(super) fn stand<'s, 'a>(
         keys,
         watch,
         nvml: site.nvml.as_ref(),
+        scrub: site.scrub,
         lanes,
         swap_one_in: 0,
         last: 0,

@@ -9,6 +9,7 @@ use super::keys::Keys;
 use super::perturb::{self, Kind};
 use super::race::{Side, Track};
 use super::resident::{Bound, Facts, Judgement, Resident, Trouble};
+use super::scrub::Scrub;
 use super::{Lost, Watch, gate};
 use crate::device::Effort;
 use crate::evaluate::outcome::{Verdict, Worst};
@@ -122,6 +123,8 @@ pub struct Stand<'s, 'a> {
     pub watch: &'s dyn Watch,
     /// Clocks.
     pub nvml: Option<&'s Nvml>,
+    /// Clears shared memory.
+    pub scrub: Option<Scrub>,
     /// Launches side by side.
     pub lanes: Vec<Lane>,
     /// Out of how many blocks of timed rounds one has another snapshot in it.
@@ -145,7 +148,9 @@ impl Stand<'_, '_> {
             return Ok(Judgement::default());
         };
         let (resident, bound) = (&mut *self.resident, &lane.candidate);
-        resident.reset(bound, key).map_err(Stop::of_candidate)?;
+        let ready = resident.reset(bound, key);
+        let ready = ready.and_then(|()| scrub(resident, self.scrub, key));
+        ready.map_err(Stop::of_candidate)?;
         let text = format!("the candidate on launch {}{what}", lane.launch);
         self.watch.within(lane.limit, &text);
         let begun = Instant::now();
@@ -251,6 +256,7 @@ impl Stand<'_, '_> {
         let key = self.keys.key();
         self.last = key;
         self.resident.reset(bound, key)?;
+        scrub(self.resident, self.scrub, key)?;
         if cold {
             let device = self.resident.device();
             device
@@ -273,6 +279,16 @@ impl Stand<'_, '_> {
                 work.cost as f64
             }
         })
+    }
+}
+
+fn scrub(resident: &mut Resident<'_>, scrub: Option<Scrub>, key: u64) -> Result<(), Trouble> {
+    match scrub {
+        // Not the bytes that memory is poisoned with.
+        Some(scrub) => scrub
+            .run(resident.device(), key.rotate_left(29) ^ 0x5343_5255_42)
+            .map_err(|error| Trouble::of_device(error, false)),
+        None => Ok(()),
     }
 }
 
@@ -306,7 +322,7 @@ impl Track for Stand<'_, '_> {
     }
 
     fn clock(&mut self) -> Option<u32> {
-        self.nvml?.state().sm_clock_mhz
+        self.nvml?.sm_clock()
     }
 
     fn pause(&mut self, time: Duration) {

@@ -17,6 +17,8 @@ use crate::evaluate::candidate::{GridRule, LaunchChange, SharedRule};
 use crate::evaluate::outcome::{LaunchOutcome, Role, Unit, Verdict};
 use crate::evaluate::plan::{Plan, Weighted};
 
+mod timed;
+
 /// Keeps what it was told.
 #[derive(Default)]
 struct Diary(RefCell<Vec<(Duration, String)>>);

@@ -110,10 +110,10 @@ impl Engine<'_> {
 
     /// What the code brings along that it may not, or that must stay as it is.
     fn brought(&mut self, task: &Task, kernel: &KernelRecord) -> Result<Brought, Stop> {
-        let (Some(code), Some(original)) = (&task.code, self.image(kernel)) else {
+        let (Some(code), Some(original)) = (&task.code, self.original(kernel)) else {
             return Ok(Brought::default());
         };
-        let brought = code::brought(&code.bytes, &code.name, &original, &kernel.name);
+        let brought = code::brought(&code.bytes, &code.name, &original);
         match brought.refused {
             Some(why) => Err(Stop::new(Verdict::Cheat, why)),
             None => Ok(brought),
