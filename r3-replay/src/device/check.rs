@@ -599,6 +599,26 @@ fn speeds(device: &mut dyn Device, bytes: u64, all: &mut Vec<Checked>) -> Result
         device.checksums(1, &ranges(a, 4096)).map(|_| ())
     });
     small("flush_cache", &mut |device| device.flush_cache());
+    small("small: reset_persisting", &mut |device| {
+        device.reset_persisting()
+    });
+    small("small: restore, poison, guard, judge", &mut |device| {
+        let part = bytes / 2;
+        device.place(&[
+            Place::seal(b, a, 4096, stream).but(mask, Stream::new(5)),
+            Place::fill(a + part, 4096.min(part), stream),
+        ])?;
+        let guard = JudgeJob::exact(
+            Source::memory(a + part),
+            Source::stream(stream),
+            4096.min(part),
+        );
+        device.judge(&[exact, guard].map(|job| JudgeJob {
+            len: job.len.min(2048),
+            ..job
+        }))?;
+        device.checksums(1, &ranges(b, 4096)).map(|_| ())
+    });
     for buffer in [a, b, mask] {
         device.free(buffer)?;
     }

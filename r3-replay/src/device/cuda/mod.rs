@@ -545,8 +545,11 @@ impl Device for CudaDevice {
 
     fn reset_persisting(&mut self) -> Result<(), DeviceError> {
         let driver = self.ready()?;
-        // GPUs before 8.0 reserve nothing, and refuse.
-        let _ = driver.set_limit(LIMIT_PERSISTING_L2, 0);
+        // GPUs before 8.0 reserve nothing, and refuse. Setting a limit may wait for all work; asking does not.
+        if !matches!(driver.limit(LIMIT_PERSISTING_L2), Ok(0)) {
+            let _ = driver.set_limit(LIMIT_PERSISTING_L2, 0);
+        }
+        // Also without a limit: code can mark lines to be evicted last.
         let _ = driver.reset_persisting();
         Ok(())
     }
