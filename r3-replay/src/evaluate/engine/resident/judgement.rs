@@ -1,10 +1,10 @@
 //! Whether everything is as it should be after a run: every recorded byte, and every byte that guards one.
 
-use super::kept::Kept;
+use super::kept::{Kept, Piece};
 use super::live::Live;
 use super::{Bound, Resident, Trouble, guard, not_ready, variables};
 use crate::compare::Tally;
-use crate::device::{AddressRange, JudgeJob, Judged, Source};
+use crate::device::{AddressRange, JudgeJob, Judged, MarkJob, MaskChange, Place, Source};
 use crate::evaluate::outcome::Worst;
 
 /// What a run left.
@@ -126,6 +126,12 @@ impl Resident<'_> {
         let (of_pieces, of_guards) = found.split_at(pieces.len().min(found.len()));
         let (of_untouched, of_copies) = sums.split_at(untouched.len().min(sums.len()));
 
+        let inexact: Vec<usize> = pieces
+            .iter()
+            .zip(of_pieces)
+            .filter(|(_, found)| found.within > 0)
+            .map(|((piece, _), _)| *piece)
+            .collect();
         let mut judgement = Judgement::default();
         let mut worst: Option<(usize, u64, &JudgeJob)> = None;
         for ((piece, job), found) in pieces.iter().zip(of_pieces) {
@@ -179,6 +185,9 @@ impl Resident<'_> {
             let text = self.stray(bound, &strayed)?;
             judgement.strays = Some(text);
         }
+        if judgement.strays.is_none() {
+            judgement.strays = self.not_still(bound, &inexact)?;
+        }
         if judgement.strays.is_some() {
             self.distrust();
         }
@@ -187,6 +196,79 @@ impl Resident<'_> {
             worst.out = out;
         }
         Ok(judgement)
+    }
+
+    /// What was changed of bytes that the launch leaves alone in pieces with a tolerance, for people.
+    fn not_still(&mut self, bound: &Bound, pieces: &[usize]) -> Result<Option<String>, Trouble> {
+        let trouble = |error| Trouble::of_device(error, bound.candidate);
+        let launch = bound.launch();
+        let Some(kept) = self.launches.get(&launch) else {
+            return Err(not_ready(launch));
+        };
+        let list: Vec<(Piece, u64)> = pieces
+            .iter()
+            .filter_map(|index| {
+                let piece = kept.pieces.get(*index)?;
+                Some((*piece, piece.still?))
+            })
+            .collect();
+        let room = |piece: &Piece| piece.len.div_ceil(8).next_multiple_of(16);
+        let len: u64 = list.iter().map(|(piece, _)| room(piece)).sum();
+        if len == 0 {
+            return Ok(None);
+        }
+        let scratch = self.take(len)?;
+        let Some(kept) = self.launches.get(&launch) else {
+            return Err(not_ready(launch));
+        };
+        let [_, _, mask] = kept.addresses();
+        let mut at = scratch.address();
+        let (mut places, mut marks, mut ranges) = (Vec::new(), Vec::new(), Vec::new());
+        for (piece, still) in &list {
+            let parts = (
+                mask,
+                piece.at(&bound.code.targets),
+                kept.expected_source(piece),
+            );
+            if let (Some(mask), Some(actual), Some(expected)) = parts {
+                let bytes = piece.len.div_ceil(8);
+                places.push(Place {
+                    to: at,
+                    len: bytes,
+                    from: Some(Source::memory(mask + still)),
+                    poison: None,
+                });
+                marks.push(MarkJob {
+                    a: Source::memory(actual),
+                    b: expected,
+                    len: piece.len,
+                    mask: at,
+                    change: MaskChange::AndNot,
+                });
+                ranges.extend(AddressRange::new(at, bytes).map(|range| (piece.region, range)));
+            }
+            at += room(piece);
+        }
+        let masks: Vec<AddressRange> = ranges.iter().map(|(_, range)| *range).collect();
+        let device = self.replayer.device();
+        let counted = device
+            .place(&places)
+            .and_then(|()| device.mark_equal(&marks))
+            .and_then(|()| device.count_bits(&masks))
+            .map_err(trouble);
+        self.pool.give(scratch);
+        let counted = counted?;
+        let Some(kept) = self.launches.get(&launch) else {
+            return Err(not_ready(launch));
+        };
+        let mut of_regions = ranges.iter().zip(counted);
+        let found = of_regions.find(|(_, count)| *count > 0);
+        Ok(found.map(|((region, _), count)| {
+            format!(
+                "{count} bytes of {} that the original leaves alone were changed",
+                kept.name(*region).unwrap_or("?")
+            )
+        }))
     }
 
     /// Whether a run left bit for bit what is expected, memory that the launch leaves alone included. Words that point to

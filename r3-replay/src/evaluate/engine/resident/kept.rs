@@ -6,6 +6,7 @@ use r3_archive::model::{LaunchId, LaunchRecord};
 use serde::{Deserialize, Serialize};
 
 use super::alter::Edit;
+use super::make::Masks;
 use super::sites::Site;
 use super::variables::Variable;
 use crate::compare::{BufferName, ElementType, Tolerance};
@@ -99,6 +100,9 @@ pub(super) struct Piece {
     /// How far into the copy of what was there before it; nothing is kept of what is poisoned wholly.
     pub before: Option<u64>,
     pub mask: Mask,
+    /// How far into the mask the bits of bytes are that the launch leaves alone, of a buffer with a tolerance: these must
+    /// be exact nevertheless.
+    pub still: Option<u64>,
 }
 
 /// The kept copies of a launch.
@@ -162,6 +166,8 @@ pub(super) struct Kept {
     pub sums: Vec<u64>,
     /// The copies' bytes while they are not on the device, and which of them there are.
     pub spilled: Option<Spilled>,
+    /// Bits of bytes that the launch leaves alone, by region, of buffers with a tolerance.
+    pub still: Rc<Masks>,
     /// The mask, to make it again.
     pub mask: Rc<Vec<u8>>,
     pub untouched: Vec<Untouched>,

@@ -66,6 +66,7 @@ impl Resident<'_> {
             copies: Copies::default(),
             sums: Vec::new(),
             spilled: None,
+            still: Rc::default(),
             mask: Rc::default(),
             untouched: Vec::new(),
             variables: Vec::new(),
@@ -164,6 +165,9 @@ impl Resident<'_> {
             return Ok(Some(why));
         }
         let found = profile::written(self, bound, &everywhere, &chunks, watch)?;
+        if let Some(kept) = self.launches.get_mut(&id) {
+            kept.still = Rc::new(found.still);
+        }
         let mut all = chunks.clone();
         all.extend(chunks_of_masks(&found.masks));
         let kept_masks = self.confirm(bound, &everywhere, &all, found.masks, watch)?;
@@ -196,12 +200,17 @@ impl Resident<'_> {
         let Some(kept) = self.launches.get_mut(&id) else {
             return Err(not_ready(id));
         };
-        let parts = (entry.chunks(&kept.record), entry.masks(&kept.record));
-        let (Some(chunks), Some(masks)) = parts else {
+        let parts = (
+            entry.chunks(&kept.record),
+            entry.masks(&kept.record),
+            entry.still(&kept.record),
+        );
+        let (Some(chunks), Some(masks), Some(still)) = parts else {
             return Ok(None);
         };
         let before = Rc::clone(&kept.facts);
         kept.expected = entry.expected();
+        kept.still = Rc::new(still);
         let facts = Rc::make_mut(&mut kept.facts);
         facts.deterministic = entry.deterministic;
         facts.as_recorded = entry.as_recorded;
@@ -227,6 +236,7 @@ impl Resident<'_> {
         if let Some(kept) = self.launches.get_mut(&id) {
             kept.facts = before;
             kept.variables = variables;
+            kept.still = Rc::default();
             kept.untouched.clear();
         }
         self.recover(bound, everywhere)?;
@@ -841,7 +851,7 @@ impl Resident<'_> {
         let Some(kept) = self.launches.get_mut(&id) else {
             return Err(not_ready(id));
         };
-        let (pieces, bits) = pieces(&kept.record, chunks, masks)?;
+        let (pieces, bits) = pieces(&kept.record, chunks, masks, &kept.still)?;
         kept.pieces = pieces;
         kept.mask = Rc::new(bits);
         // Other bytes under the same key would tell of both.
@@ -1011,6 +1021,7 @@ fn pieces(
     record: &LaunchRecord,
     chunks: &Chunks,
     masks: &Masks,
+    still: &Masks,
 ) -> Result<(Vec<Piece>, Vec<u8>), Trouble> {
     let regions = regions(record)?;
     let mut pieces: Vec<Piece> = Vec::new();
@@ -1057,6 +1068,7 @@ fn pieces(
                         Kind::All => Mask::All,
                         Kind::Some => Mask::Bits(bits.len() as u64),
                     },
+                    still: None,
                 });
             }
         }
@@ -1065,6 +1077,18 @@ fn pieces(
             before += len;
         }
         if let (Kind::Some, Some(part)) = (kind, part) {
+            bits.extend_from_slice(part);
+        }
+    }
+    for piece in &mut pieces {
+        let from = (piece.offset / 8) as usize;
+        let len = piece.len.div_ceil(8) as usize;
+        let part = still
+            .get(&piece.region)
+            .and_then(|still| still.get(from..from + len));
+        if let Some(part) = part.filter(|part| part.iter().any(|byte| *byte != 0)) {
+            bits.resize(bits.len().next_multiple_of(16), 0);
+            piece.still = Some(bits.len() as u64);
             bits.extend_from_slice(part);
         }
     }

@@ -34,6 +34,8 @@ use crate::restore::segments::{Moment, Region, Segment};
 pub(super) struct Found {
     /// Bytes that are written and that nothing in their buffer decides.
     pub masks: Masks,
+    /// Bytes that are left alone, of buffers with a tolerance.
+    pub still: Masks,
     pub inputs: Inputs,
     pub notes: Vec<String>,
 }
@@ -68,6 +70,8 @@ struct Target {
     range: AddressRange,
     /// Bytes of an element; when that is not known, of the largest ones there are.
     element_size: usize,
+    /// Whether its elements may be off.
+    tolerant: bool,
 }
 
 /// Finds out what a launch writes. Its copies are laid out for `chunks`, without masks, and filled.
@@ -85,6 +89,7 @@ pub(super) fn written(
     resident.sum(id)?;
     let mut found = Found {
         masks: Masks::new(),
+        still: Masks::new(),
         inputs: Inputs::default(),
         notes: Vec::new(),
     };
@@ -189,6 +194,7 @@ fn targets(
                     ElementType::Bits => 8,
                     element => element.size(),
                 },
+                tolerant: !facts.tolerance.is_exact(),
             });
         }
     }
@@ -231,6 +237,8 @@ struct Scratch {
     copy: Option<Buffer>,
     key: u64,
     mask: Buffer,
+    /// Bits of bytes that are still poison.
+    still: Buffer,
 }
 
 /// Bits of the bytes of a buffer that are written and that nothing in it decides.
@@ -248,9 +256,11 @@ fn poison_one(
         copy: resident.take(len).ok(),
         key: resident.keys.key(),
         mask: resident.take(len.div_ceil(8))?,
+        still: resident.take(len.div_ceil(8))?,
     };
     let result = poison_with(resident, bound, everywhere, target, &scratch, watch, found);
     resident.pool.give(scratch.mask);
+    resident.pool.give(scratch.still);
     if let Some(copy) = scratch.copy {
         resident.pool.give(copy);
     }
@@ -268,6 +278,7 @@ fn poison_with(
 ) -> Result<Vec<u8>, Trouble> {
     let len = target.range.len();
     let mut mask = vec![0u8; len.div_ceil(8) as usize];
+    let mut still = Vec::new();
     let fill = |resident: &mut Resident<'_>, bits: Option<&[u8]>| {
         fills(resident, bound, everywhere, target, scratch, bits, watch)
     };
@@ -279,11 +290,15 @@ fn poison_with(
             Stream::new(scratch.key),
         );
         resident.place(&[seal], false)?;
-        match fill(resident, None)? {
-            Some(run) if run.others_right => mask = run.equal,
-            Some(_) | None => {
-                found.inputs.read.insert(target.region);
+        let run = fill(resident, None)?;
+        if run.as_ref().is_none_or(|run| !run.others_right) {
+            found.inputs.read.insert(target.region);
+        }
+        if let Some(run) = run {
+            if run.others_right {
+                mask = run.equal;
             }
+            still = run.still;
         }
         if any(&mask) {
             // Bytes that depend on what was there come out the same by chance; not four times.
@@ -310,6 +325,15 @@ fn poison_with(
         .zip(more)
         .for_each(|(mask, more)| *mask |= more);
     whole_elements(&mut mask, &changed, target.element_size);
+    if target.tolerant && any(&still) {
+        for ((still, changed), mask) in still.iter_mut().zip(&changed).zip(&mask) {
+            *still &= !changed & !mask;
+        }
+        // An element of which only a part is left alone is within its tolerance as a whole.
+        let others: Vec<u8> = still.iter().map(|byte| !byte).collect();
+        whole_elements(&mut still, &others, target.element_size);
+        found.still.insert(target.region, still);
+    }
     Ok(mask)
 }
 
@@ -340,6 +364,8 @@ fn whole_elements(mask: &mut [u8], changed: &[u8], size: usize) {
 struct Fills {
     /// Bits of the bytes that came out as usual in both.
     equal: Vec<u8>,
+    /// Bits of the bytes that were still poison after both, when all was poisoned.
+    still: Vec<u8>,
     /// Whether everything outside the buffer came out as usual in both.
     others_right: bool,
 }
@@ -372,6 +398,7 @@ fn fills(
     let stream = Stream::new(resident.keys.key());
     let mut result = Some(Fills {
         equal: Vec::new(),
+        still: Vec::new(),
         others_right: true,
     });
     let streams = [
@@ -396,7 +423,16 @@ fn fills(
         if result.is_none() {
             return Ok(());
         }
-        let marks = marks(resident, id, target, scratch, change)?;
+        let mut marks = marks(resident, id, target, scratch, change)?;
+        if bits.is_none() {
+            marks.push(MarkJob {
+                a: Source::memory(to),
+                b: Source::stream(stream),
+                len,
+                mask: scratch.still.address(),
+                change,
+            });
+        }
         resident
             .replayer
             .device()
@@ -413,17 +449,20 @@ fn fills(
     }
     ran?;
     if let Some(result) = &mut result {
-        result.equal = read_mask(resident, scratch, len)?;
+        result.equal = read_mask(resident, &scratch.mask, len)?;
+        if bits.is_none() {
+            result.still = read_mask(resident, &scratch.still, len)?;
+        }
     }
     Ok(result)
 }
 
-fn read_mask(resident: &mut Resident<'_>, scratch: &Scratch, len: u64) -> Result<Vec<u8>, Trouble> {
+fn read_mask(resident: &mut Resident<'_>, mask: &Buffer, len: u64) -> Result<Vec<u8>, Trouble> {
     let mut bits = vec![0; len.div_ceil(8) as usize];
     resident
         .replayer
         .device()
-        .read(scratch.mask.address(), &mut bits)
+        .read(mask.address(), &mut bits)
         .map_err(|error| Trouble::of_device(error, false))?;
     Ok(bits)
 }
@@ -596,7 +635,7 @@ fn changed_bits(
         .mark_equal(&jobs)
         .map_err(|error| Trouble::of_device(error, false))?;
     let len = target.range.len();
-    let equal = read_mask(resident, scratch, len)?;
+    let equal = read_mask(resident, &scratch.mask, len)?;
     let mut changed = vec![0u8; equal.len()];
     for piece in &pieces {
         let from = (piece.offset / 8) as usize;

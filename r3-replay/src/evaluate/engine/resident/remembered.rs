@@ -19,7 +19,10 @@ use crate::compare::{ElementType, Tolerance};
 use crate::device::COMPARE_CHUNK;
 
 /// Increases when the meaning of an entry changes.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
+
+/// Bits by region: runs of equal bytes.
+type Packed = Vec<(u32, Vec<(u8, u64)>)>;
 
 /// An entry.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -27,8 +30,10 @@ pub(super) struct Remembered {
     version: u32,
     /// Chunks that may be written: region, first chunk, how many.
     chunks: Vec<(u32, u64, u64)>,
-    /// Bits of poisoned bytes by region: runs of equal bytes.
-    masks: Vec<(u32, Vec<(u8, u64)>)>,
+    /// Which bytes are poisoned.
+    masks: Packed,
+    /// The same of bytes that are left alone, in buffers with a tolerance.
+    still: Packed,
     read: Vec<u32>,
     without_pointers: Vec<u32>,
     pub deterministic: bool,
@@ -78,6 +83,25 @@ fn unpacked(runs: &[(u8, u64)], len: u64) -> Option<Vec<u8>> {
     Some(bits)
 }
 
+fn packed_masks(masks: &Masks) -> Packed {
+    masks
+        .iter()
+        .map(|(region, bits)| (number(*region), packed(bits)))
+        .collect()
+}
+
+fn masks_of(packed: &Packed, record: &LaunchRecord) -> Option<Masks> {
+    let regions = regions(record).ok()?;
+    let masks = packed.iter().map(|(region, runs)| {
+        let region = regions.iter().find(|r| number(r.index) == *region)?;
+        Some((
+            region.index,
+            unpacked(runs, region.range.len().div_ceil(8))?,
+        ))
+    });
+    masks.collect()
+}
+
 impl Remembered {
     pub fn chunks(&self, record: &LaunchRecord) -> Option<Chunks> {
         let regions = regions(record).ok()?;
@@ -94,15 +118,11 @@ impl Remembered {
     }
 
     pub fn masks(&self, record: &LaunchRecord) -> Option<Masks> {
-        let regions = regions(record).ok()?;
-        let masks = self.masks.iter().map(|(region, runs)| {
-            let region = regions.iter().find(|r| number(r.index) == *region)?;
-            Some((
-                region.index,
-                unpacked(runs, region.range.len().div_ceil(8))?,
-            ))
-        });
-        masks.collect()
+        masks_of(&self.masks, record)
+    }
+
+    pub fn still(&self, record: &LaunchRecord) -> Option<Masks> {
+        masks_of(&self.still, record)
     }
 
     pub fn inputs(&self) -> Inputs {
@@ -228,10 +248,8 @@ impl Resident<'_> {
         let entry = Remembered {
             version: VERSION,
             chunks: runs,
-            masks: masks
-                .iter()
-                .map(|(region, bits)| (number(*region), packed(bits)))
-                .collect(),
+            masks: packed_masks(masks),
+            still: packed_masks(&kept.still),
             read: inputs.read.iter().map(|region| number(*region)).collect(),
             without_pointers: inputs
                 .without_pointers

@@ -624,6 +624,64 @@ fn an_original_that_varies_is_compared_with_its_own_spread() {
     assert_eq!(judge(&mut resident, &far, 31).out, 1);
 }
 
+#[test]
+fn within_a_tolerance_is_what_the_launch_writes_and_not_what_it_leaves_alone() {
+    let floats = |values: [f32; 4]| -> Vec<u8> {
+        values
+            .iter()
+            .flat_map(|value| value.to_le_bytes())
+            .collect()
+    };
+    let mut archive = TestArchive::new();
+    archive.allocation(1, A, 16, AllocationKind::Device);
+    archive.allocation(2, B, 16, AllocationKind::Device);
+    let (x, y) = (floats([1.0, 2.0, 3.0, 4.0]), floats([5.0, 6.0, 7.0, 8.0]));
+    archive.launch(&[
+        TestRegion::memory(1, A, x.clone(), x),
+        TestRegion::memory(2, B, y, floats([5.0, 6.0, 1.5, 2.5])),
+    ]);
+    let archive = archive.open();
+    let half = |memory: &mut crate::testing::Memory, more: u32| {
+        let word = memory.load(A)?;
+        let half = |bits: u64| u64::from((f32::from_bits(bits as u32) + 0.5).to_bits() + more);
+        memory.store(B + 8, half(word & 0xffff_ffff) | half(word >> 32) << 32)
+    };
+    let mut device = TestDevice::new()
+        .with_kernel("kernel", move |memory, _| half(memory, 0))
+        .with_kernel("nearly", move |memory, _| half(memory, 1))
+        .with_kernel("elsewhere", move |memory, _| {
+            half(memory, 1)?;
+            let word = memory.load(B)?;
+            memory.store(B, word + 1)
+        });
+    let mut tolerances = Tolerances::exact();
+    let rule = crate::compare::BufferRule {
+        element: crate::compare::ElementType::F32,
+        relative: 1e-5,
+        ..Default::default()
+    };
+    tolerances.add(rule).unwrap();
+    let how = ResidentOptions {
+        tolerances,
+        ..options()
+    };
+    let mut resident = Resident::new(&archive, &mut device, how);
+    let facts = resident.ready(LaunchId(1), &Nobody).unwrap();
+    assert_eq!((facts.unusable.clone(), facts.written), (None, 8));
+    let nearly = bind(&mut resident, 1, Some(&other("nearly")));
+    let judgement = judge(&mut resident, &nearly, 1);
+    assert!(
+        judgement.is_right() && judgement.within == 2,
+        "{judgement:?}"
+    );
+    let elsewhere = bind(&mut resident, 1, Some(&other("elsewhere")));
+    let judgement = judge(&mut resident, &elsewhere, 2);
+    assert_eq!(judgement.out, 0);
+    assert!(!judgement.is_right() && !judgement.is_cheat());
+    assert!(judgement.reason().unwrap().contains("1 bytes of alloc 2"));
+    assert!(judge(&mut resident, &nearly, 3).is_right());
+}
+
 /// A module with a variable that does not fit into constant memory, one that does, and a pointer to the first in
 /// memory.
 const VARIABLES: &str = ".version 7.0\n.target sm_80\n.address_size 64\n\
