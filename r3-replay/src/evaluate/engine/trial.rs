@@ -40,6 +40,9 @@ const SWAP_ONE_IN: u64 = 24;
 /// Launches whose copies are larger are put back too slowly for that.
 const SWAP_MOST: u64 = 64 << 20;
 
+/// Guards whose answer is kept.
+const MOST_GUARDS: usize = 4096;
+
 /// From which ratio on people should look at a result.
 const ASTONISHING: f64 = 0.1;
 
@@ -212,6 +215,9 @@ impl Engine<'_> {
         shape: &Shape,
     ) -> Option<String> {
         let mut changed: Option<LaunchRecord> = None;
+        if self.guards.len() > MOST_GUARDS {
+            self.guards.clear();
+        }
         for guard in guards {
             let key = (launch.id, guard.clone(), shape.grid, shape.block);
             if let Some(known) = self.guards.get(&key) {

@@ -402,3 +402,83 @@ fn what_changes_its_mind_while_it_is_timed_is_caught() {
         assert!(!result.verdict.is_right(), "{result:?}");
     }
 }
+
+#[test]
+fn another_snapshot_comes_in_between_timed_runs() {
+    let saxpy = Sample::open("saxpy");
+    let task = planned(
+        saxpy.with(&[]),
+        Plan {
+            perturbed: 1,
+            screen: 0,
+            incumbent: Some(2.0),
+            ..Plan::default()
+        },
+    );
+    let mut device = Timed::new(Manner::default());
+    let options = EngineOptions {
+        seed: Some(2),
+        ..EngineOptions::default()
+    };
+    let mut engine = Engine::new(&saxpy.archive, &mut device, options);
+    let diary = Diary::default();
+    let result = engine.evaluate(&task, &diary).unwrap();
+    assert_eq!((result.verdict, result.reason), (Verdict::Right, None));
+    let diary: Vec<String> = diary
+        .0
+        .into_inner()
+        .into_iter()
+        .map(|(_, what)| what)
+        .collect();
+    let timed = |what: &String| what.starts_with("the candidate") && what.ends_with("timed");
+    let first = diary.iter().position(timed).unwrap();
+    let last = diary.iter().rposition(timed).unwrap();
+    let between = &diary[first..last];
+    assert!(
+        between
+            .iter()
+            .any(|what| what.starts_with("the candidate") && what.contains("perturbed inputs")),
+        "{diary:?}"
+    );
+}
+
+#[test]
+fn times_of_all_launches_make_one_score() {
+    let saxpy = Sample::open("saxpy");
+    let mut task = saxpy.with(&[]);
+    task.plan = Plan {
+        launches: vec![
+            tuned(1),
+            Weighted {
+                weight: 3.0,
+                ..tuned(2)
+            },
+        ],
+        held_out: vec![LaunchId(3)],
+        screen: 0,
+        least_pairs: 8,
+        most_pairs: 8,
+        ..Plan::default()
+    };
+    let (results, _) = evaluate(&saxpy, Manner::default(), &[task]);
+    let result = &results[0];
+    assert_eq!((result.verdict, &result.reason), (Verdict::Right, &None));
+    let score = result.score.unwrap();
+    let times: Vec<_> = result
+        .launches
+        .iter()
+        .flat_map(|launch| &launch.times)
+        .collect();
+    assert_eq!(times.len(), 2);
+    let (one, other) = (times[0], times[1]);
+    let whole = one.original + 3.0 * other.original;
+    let left =
+        (one.original * one.ratio.median + 3.0 * other.original * other.ratio.median) / whole;
+    assert!((score.ratio.median - left).abs() < 1e-9);
+    assert!(score.ratio.low <= score.ratio.median && score.ratio.median <= score.ratio.high);
+    assert_eq!(score.worst, one.ratio.median.max(other.ratio.median));
+    assert_eq!(
+        score.pairs as usize,
+        one.samples.len() + other.samples.len()
+    );
+}
