@@ -1,9 +1,4 @@
-// Operations in bulk on a GPU's memory. `kernels.ptx` beside this file is made of it:
-//
-//   clang-22 --target=nvptx64-nvidia-cuda -march=sm_50 -std=c++17 -O3 -ffp-contract=off -emit-llvm -c kernels.cpp -o - |
-//     llc-22 -O3 -mcpu=sm_50 -mattr=+ptx60 -o kernels.ptx
-//
-// PTX 6.0 for sm_50 loads on every GPU since Maxwell. Without contraction floating-point results are those of the host.
+// Operations in bulk on a GPU's memory. `make.sh` makes `kernels.ptx` of this.
 //
 // All kernels work on a table: a list of pieces of memory of any length, cut into tiles of TILE bytes, one block for each
 // tile. The table begins with the number of the first tile of each piece, and the number of all tiles; the pieces follow,

@@ -13,7 +13,7 @@ use crate::device::{AddressRange, DeviceError};
 
 pub use gpu::Gpu;
 
-/// The kernels. `kernels.cpp` says how they are made.
+/// The kernels, made of `kernels.cpp` by `make.sh`.
 pub const PTX: &str = include_str!("kernels.ptx");
 
 /// Threads of a block.

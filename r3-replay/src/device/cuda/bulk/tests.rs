@@ -493,3 +493,29 @@ fn many_small_pieces_are_found_in_their_table() {
         |device| host::place(device, &pieces),
     );
 }
+
+#[test]
+fn the_kernels_are_made_of_their_source() {
+    // Other versions of LLVM write other text.
+    let is_there = |program: &str| {
+        std::process::Command::new(program)
+            .arg("--version")
+            .output()
+            .is_ok_and(|out| String::from_utf8_lossy(&out.stdout).contains(" 22.1.8"))
+    };
+    if !is_there("clang-22") || !is_there("llc-22") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let made = folder.path().join("kernels.ptx");
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/src/device/cuda/bulk/make.sh");
+    let status = std::process::Command::new(script)
+        .arg(&made)
+        .status()
+        .unwrap();
+    assert!(status.success());
+    assert!(
+        std::fs::read_to_string(made).unwrap() == PTX,
+        "kernels.ptx is not what make.sh makes of kernels.cpp"
+    );
+}
