@@ -46,6 +46,9 @@ use super::plan::Plan;
 use super::worker::{DEVICE_WORKER, Setup, Worker};
 use crate::remix;
 
+/// Folder in that of the cache for what devices found out of launches.
+const PROFILES: &str = "profiles-1";
+
 /// Why an evaluator cannot do what it was asked to.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EvaluatorError {
@@ -303,7 +306,8 @@ fn open_devices(
 ) -> Result<(DeviceDescription, Vec<Runner>), EvaluatorError> {
     let mut runners = Vec::new();
     for (number, device) in options.devices.iter().enumerate() {
-        let setup = Setup::new(device.clone(), &options.engine);
+        let profiles = options.cache.as_ref().map(|folder| folder.join(PROFILES));
+        let setup = Setup::new(device.clone(), &options.engine, profiles);
         let worker = Worker::new(command.clone(), setup, options.silence);
         let (begin, wait) = channel();
         let (tell, opened) = channel();

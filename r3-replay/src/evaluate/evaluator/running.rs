@@ -16,6 +16,7 @@ use super::types::{DeviceChoice, JobId};
 use super::{EvaluatorError, Inner};
 use crate::evaluate::candidate::{CandidateId, LaunchChange};
 use crate::evaluate::describe::DeviceDescription;
+use crate::evaluate::engine::resident::poisoned_buffer;
 use crate::evaluate::engine::{Lost, Task, TaskResult};
 use crate::evaluate::outcome::{CodeFacts, Outcome, Verdict};
 use crate::evaluate::plan::Plan;
@@ -24,8 +25,8 @@ use crate::evaluate::worker::{ArchiveRef, Ended, Made, Order, Trouble, Worker};
 /// Times that a worker is started anew, in a row, since the original faulted with a buffer poisoned.
 const MOST_LEFT_OUT: u32 = 64;
 
-/// How an engine's words begin for what is not the candidate's, and what they have in them for inputs that were changed.
-const ORIGINAL: &str = "the original";
+/// What an engine's words have in them when it is the candidate that runs, and for inputs that were changed.
+const CANDIDATE: &str = "the candidate";
 const PERTURBED: &str = "perturbed inputs";
 
 /// How long is waited before a worker that could not be started is started again.
@@ -199,6 +200,14 @@ impl Device<'_> {
                 }
                 Ok(Err(Trouble::Lost(lost))) => lost.reason,
                 Err(Ended::Interrupted) => return Err(EvaluatorError::ShuttingDown),
+                Err(Ended::Passed { what, .. })
+                    if left_out < MOST_LEFT_OUT && poisoned_buffer(&what).is_some() =>
+                {
+                    left_out += 1;
+                    let buffer = poisoned_buffer(&what);
+                    self.worker.setup().leave_out.extend(buffer);
+                    continue;
+                }
                 Err(ended) => {
                     if let Ended::NotStarted(_) = ended {
                         rest(failed, give_up);
@@ -283,7 +292,7 @@ impl Device<'_> {
                         return Err(NoResult::Machine(lost.reason));
                     }
                 }
-                Err(Ended::Passed { limit, what }) if what.starts_with(ORIGINAL) => {
+                Err(Ended::Passed { limit, what }) if !what.contains(CANDIDATE) => {
                     failures += 1;
                     if what.contains(PERTURBED) {
                         // Other inputs can make it loop: the launches do without them.

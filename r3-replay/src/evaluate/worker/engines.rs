@@ -16,8 +16,8 @@ use crate::evaluate::evaluator::DeviceChoice;
 
 /// Judges candidates for the kernels of one archive.
 pub trait DeviceEngine {
-    /// Takes the addresses that launches need, and tells which are in use by this process.
-    fn reserve(&mut self, launches: &[LaunchId]) -> Result<Vec<String>, Lost>;
+    /// Takes the addresses that the archive's launches need, and tells which are in use by this process.
+    fn reserve(&mut self) -> Result<Vec<String>, Lost>;
 
     /// Makes launches of a kernel ready.
     fn prepare(
@@ -125,8 +125,8 @@ impl Engines for Devices {
         self.archive(archive)?;
         match (&self.archive, &mut self.device) {
             (Some((_, archive)), Some(device)) => {
-                let options = self.options.clone();
-                work(&mut Engine::new(archive, &mut **device, options));
+                let engine = Engine::new(archive, &mut **device, self.options.clone());
+                work(&mut OfArchive { engine, archive });
                 Ok(())
             }
             _ => Err(NOT_OPEN.to_owned()),
@@ -141,9 +141,17 @@ impl Engines for Devices {
     }
 }
 
-impl DeviceEngine for Engine<'_> {
-    fn reserve(&mut self, _: &[LaunchId]) -> Result<Vec<String>, Lost> {
-        Ok(Vec::new())
+/// An engine, and what it has addresses to take for.
+struct OfArchive<'a> {
+    engine: Engine<'a>,
+    archive: &'a Archive,
+}
+
+impl DeviceEngine for OfArchive<'_> {
+    fn reserve(&mut self) -> Result<Vec<String>, Lost> {
+        let heads = self.archive.launch_heads().iter();
+        let all: Vec<LaunchId> = heads.map(|launch| launch.id).collect();
+        self.engine.reserve(&all)
     }
 
     fn prepare(
@@ -152,15 +160,15 @@ impl DeviceEngine for Engine<'_> {
         launches: &[LaunchId],
         watch: &dyn Watch,
     ) -> Result<Vec<Prepared>, Lost> {
-        Engine::prepare(self, kernel, launches, watch)
+        self.engine.prepare(kernel, launches, watch)
     }
 
     fn evaluate(&mut self, task: &Task, watch: &dyn Watch) -> Result<TaskResult, Lost> {
-        Engine::evaluate(self, task, watch)
+        self.engine.evaluate(task, watch)
     }
 
     fn device_memory(&mut self) -> u64 {
-        0
+        self.engine.device_memory()
     }
 }
 

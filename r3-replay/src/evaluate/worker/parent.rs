@@ -239,9 +239,12 @@ impl Worker {
                         rest.extend_from_slice(frame);
                         skip = 1;
                     }
-                    Ok(Some(Said::Answer(answer))) if skip > 0 && answer.result.is_ok() => {
+                    Ok(Some(Said::Answer(answer))) if skip > 0 => {
                         heard = Instant::now();
                         skip -= 1;
+                        if let Err(trouble) = answer.result {
+                            break Some(Err(Ended::NotStarted(trouble.to_string())));
+                        }
                     }
                     Ok(Some(Said::Answer(answer))) => break Some(Ok(answer)),
                     Ok(Some(Said::Passed { limit, what })) => {

@@ -35,13 +35,17 @@ pub struct Setup {
     pub threads: usize,
     /// Buffers that are not poisoned: the original faulted when they were.
     pub leave_out: Vec<(LaunchId, String)>,
+    /// Folder of the timing lock: the worker's own folder for temporary files is not shared with others.
+    lock_folder: PathBuf,
+    /// Folder of what is remembered of launches.
+    profiles: Option<PathBuf>,
     /// How often the worker says that it is still there.
     pub beat: Duration,
 }
 
 impl Setup {
-    /// For a device.
-    pub fn new(device: DeviceChoice, engine: &EngineSetup) -> Self {
+    /// For a device. `profiles` is a folder in which what is found out of launches is remembered.
+    pub fn new(device: DeviceChoice, engine: &EngineSetup, profiles: Option<PathBuf>) -> Self {
         let inferred = engine.tolerances.inferred();
         Self {
             device,
@@ -57,6 +61,8 @@ impl Setup {
             seed: engine.seed,
             threads: engine.threads,
             leave_out: Vec::new(),
+            lock_folder: std::env::temp_dir(),
+            profiles,
             beat: Duration::from_secs(1),
         }
     }
@@ -84,6 +90,8 @@ impl Setup {
             least_time: self.least_time,
             noise_pairs: self.noise_pairs,
             leave_out: self.leave_out.clone(),
+            lock_folder: Some(self.lock_folder.clone()),
+            profiles: self.profiles.clone(),
             seed: self.seed,
             ..EngineOptions::default()
         })

@@ -129,7 +129,7 @@ impl Session {
             let made = match order {
                 Order::Prepare(_, kernel, launches) => {
                     watch.begin("taking recorded addresses");
-                    engine.reserve(launches).and_then(|taken| {
+                    engine.reserve().and_then(|taken| {
                         collisions = taken;
                         if shares && !collisions.is_empty() && reexec::may_start_over() {
                             return Ok(Made::Prepared(Vec::new()));
@@ -140,7 +140,7 @@ impl Session {
                     })
                 }
                 Order::Evaluate(_, task) => {
-                    watch.begin("judging a candidate");
+                    watch.begin("work on the host for the candidate");
                     let result = engine.evaluate(task, watch);
                     result.map(|result| Made::Result(Box::new(result)))
                 }
