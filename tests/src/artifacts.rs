@@ -1,4 +1,4 @@
-//! Where `libr3.so`, the software driver and `r3-replay` are, built when they are not up to date.
+//! Where `libr3.so`, the software driver, `r3-replay` and `r3-evolve` are, built when they are not up to date.
 
 use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
@@ -7,12 +7,17 @@ use std::sync::OnceLock;
 
 /// The preloaded library.
 pub fn libr3() -> &'static Path {
-    &artifacts().0
+    &artifacts().libr3
 }
 
 /// The replay program.
 pub fn r3_replay() -> &'static Path {
-    &artifacts().1
+    &artifacts().replay
+}
+
+/// The program that searches.
+pub fn r3_evolve() -> &'static Path {
+    &artifacts().evolve
 }
 
 /// Folder with the software driver, `libcuda.so.1`.
@@ -21,8 +26,14 @@ pub fn driver() -> &'static Path {
     Path::new(concat!(env!("OUT_DIR"), "/driver"))
 }
 
-fn artifacts() -> &'static (PathBuf, PathBuf) {
-    static ARTIFACTS: OnceLock<(PathBuf, PathBuf)> = OnceLock::new();
+struct Artifacts {
+    libr3: PathBuf,
+    replay: PathBuf,
+    evolve: PathBuf,
+}
+
+fn artifacts() -> &'static Artifacts {
+    static ARTIFACTS: OnceLock<Artifacts> = OnceLock::new();
     ARTIFACTS.get_or_init(|| {
         // …/target/debug/deps/a_test-0123456789abcdef
         let test = std::env::current_exe().expect("the test program's path");
@@ -32,7 +43,11 @@ fn artifacts() -> &'static (PathBuf, PathBuf) {
             .expect("a test program lies in deps/")
             .to_owned();
         build_once(&profile);
-        (profile.join("libr3.so"), profile.join("r3-replay"))
+        Artifacts {
+            libr3: profile.join("libr3.so"),
+            replay: profile.join("r3-replay"),
+            evolve: profile.join("r3-evolve"),
+        }
     })
 }
 
@@ -78,6 +93,8 @@ fn build(profile: &Path) {
             "r3-softcuda",
             "-p",
             "r3-replay",
+            "-p",
+            "r3-evolve",
             "--profile",
             name,
             "--target-dir",
@@ -90,7 +107,7 @@ fn build(profile: &Path) {
         .expect("cargo can be started");
     assert!(
         status.success(),
-        "building libr3.so, libcuda.so and r3-replay failed: see {}",
+        "building libr3.so, libcuda.so, r3-replay and r3-evolve failed: see {}",
         log.display()
     );
 }

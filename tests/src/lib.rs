@@ -18,7 +18,7 @@ mod artifacts;
 mod layer;
 mod process;
 
-pub use artifacts::{driver, libr3, r3_replay};
+pub use artifacts::{driver, libr3, r3_evolve, r3_replay};
 pub use layer::OldDriver;
 pub use process::{End, Program, Run, Running};
 
@@ -71,6 +71,11 @@ impl Bed {
     /// `r3-replay` on the software driver.
     pub fn replay(&self, arguments: &[&str]) -> Program {
         Program::new(r3_replay(), self.path()).args(arguments)
+    }
+
+    /// `r3-evolve`, which finds the same `r3-replay` beside it.
+    pub fn evolve(&self, arguments: &[&str]) -> Program {
+        Program::new(r3_evolve(), self.path()).args(arguments)
     }
 
     /// Files in the directory whose name ends in `.r3`, sorted.
