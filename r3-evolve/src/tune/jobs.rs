@@ -8,6 +8,7 @@ use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 use r3_replay::evaluate::evaluator::{JobId, Priority, Status};
+use r3_replay::evaluate::outcome::Unit;
 use r3_replay::evaluate::{Candidate, Outcome, Plan, Verdict};
 
 use super::clock::Clock;
@@ -36,6 +37,19 @@ struct Waiting {
     ask: Ask,
     tries: u32,
     not_before: f64,
+}
+
+/// Which code ran first matters where time is measured. A count is the same, and which one was first depends on what the
+/// device had done before: it is left out, so that a run that goes on has the same samples.
+fn without_order(outcome: &mut Outcome) {
+    let timings = outcome
+        .launches
+        .iter_mut()
+        .flat_map(|launch| &mut launch.times)
+        .filter(|timing| timing.unit == Unit::Cost);
+    for sample in timings.flat_map(|timing| &mut timing.samples) {
+        sample.candidate_first = false;
+    }
 }
 
 /// How long a candidate waits before it is tried again, in seconds, the first time.
@@ -149,7 +163,8 @@ impl<'a> Jobs<'a> {
             return Ok(Vec::new());
         }
         let mut outcomes = Vec::new();
-        for (job, outcome) in self.evaluator.finished(limit)? {
+        for (job, mut outcome) in self.evaluator.finished(limit)? {
+            without_order(&mut outcome);
             let Some(mut done) = self.running.remove(&job) else {
                 continue;
             };
