@@ -37,6 +37,15 @@ pub(super) struct Newest {
     pub(super) ended: bool,
 }
 
+/// Tells that no event follows.
+struct Ending<'a>(&'a watch::Sender<Newest>);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.0.send_modify(|newest| newest.ended = true);
+    }
+}
+
 #[derive(Default)]
 struct State {
     /// In order, without gaps.
@@ -120,10 +129,11 @@ impl Hub {
 
     /// Takes all events of a backend. Returns when it has ended.
     pub(super) fn follow(&self, backend: &dyn Backend) {
+        // However it ends.
+        let _told = Ending(&self.newest);
         for event in backend.events() {
             self.add(&event);
         }
-        self.newest.send_modify(|newest| newest.ended = true);
     }
 
     /// Changes whenever there is a new event.

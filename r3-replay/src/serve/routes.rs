@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
+use axum::extract::rejection::PathRejection;
 use axum::extract::{DefaultBodyLimit, Path, Query, Request, State};
 use axum::http::header::{AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri};
@@ -57,6 +58,8 @@ const LONGEST_MESSAGE: usize = 4 << 10;
 
 type Answer = Result<Response, Problem>;
 type SharedState = State<Arc<Shared>>;
+/// The variable part of a path; an error when it is no text.
+type PathText = Result<Path<String>, PathRejection>;
 
 /// All endpoints, behind the check of who asks.
 pub(super) fn router(shared: Arc<Shared>) -> Router {
@@ -215,7 +218,8 @@ async fn open(State(shared): SharedState, request: Request) -> Answer {
     Ok(json(StatusCode::OK, &OpenArchive { archive, path }))
 }
 
-async fn kernels(State(shared): SharedState, Path(archive): Path<String>) -> Answer {
+async fn kernels(State(shared): SharedState, path: PathText) -> Answer {
+    let archive = path_text(path)?;
     let archive = archive.parse().map(ArchiveId).map_err(|_| {
         Problem::new(
             Code::NoArchive,
@@ -301,7 +305,8 @@ struct JobQuery {
     wait: u64,
 }
 
-async fn job(State(shared): SharedState, Path(job): Path<String>, uri: Uri) -> Answer {
+async fn job(State(shared): SharedState, path: PathText, uri: Uri) -> Answer {
+    let job = path_text(path)?;
     let JobQuery { wait } = query(&uri)?;
     let until = Instant::now() + Duration::from_secs(wait.min(LONGEST_WAIT));
     let job = job
@@ -466,6 +471,11 @@ fn parsed<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
         .map_err(|error| bad(format!("{}: {}", error.path(), error.inner())))?;
     json.end().map_err(|error| bad(error.to_string()))?;
     Ok(value)
+}
+
+fn path_text(path: PathText) -> Result<String, Problem> {
+    path.map(|Path(text)| text)
+        .map_err(|error| Problem::new(Code::BadRequest, error.body_text()))
 }
 
 fn query<T: DeserializeOwned>(uri: &Uri) -> Result<T, Problem> {

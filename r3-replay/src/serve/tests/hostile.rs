@@ -163,6 +163,7 @@ fn what_is_no_request_is_answered_with_what_is_wrong() {
             "no_endpoint",
             "passwd",
         ),
+        ("GET", "/v1/jobs/%ff", "", 400, "bad_request", "UTF-8"),
         ("GET", "/v1/jobs/%00", "", 404, "no_job", ""),
         ("PUT", "/v1/jobs", "", 405, "method", "PUT"),
         ("DELETE", "/v1/shutdown", "", 405, "method", "DELETE"),
