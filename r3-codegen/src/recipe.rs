@@ -180,6 +180,7 @@ pub enum Preset {
 
 /// Who may fuse `a*b+c` into one rounding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Contraction {
     /// The assembler, exactly where it might in the original: the same bits.
     #[default]
@@ -190,6 +191,7 @@ pub enum Contraction {
 
 /// Unrolling, apart from what the pipeline decides by itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Unroll {
     /// Loops marked `nounroll` stay rolled.
     #[default]

@@ -96,8 +96,11 @@ fn ints(values: &[i32]) -> Vec<u8> {
         .collect()
 }
 
+/// A launch, and its parameters after the pointers: position, bytes.
+type Case = (Launch<'static>, Vec<(u32, Vec<u8>)>);
+
 /// A launch of a kernel of `KNOBS`, with the sizes of its parameters after the pointers: (position, bytes).
-fn launches() -> Vec<(Launch<'static>, Vec<(u32, Vec<u8>)>)> {
+fn launches() -> Vec<Case> {
     let launch = |kernel, grid, block, buffers| Launch {
         kernel,
         grid,
@@ -223,7 +226,7 @@ fn one_kernel_of_many_has_the_code_that_it_had_among_them() {
     if has_ptxas() {
         let all = assembled(KNOBS, &[]);
         let of_heat = all.iter().find(|(name, _)| name == ".text.heat").unwrap();
-        assert_eq!(assembled(&product.ptx, &[]), [of_heat.clone()]);
+        assert_eq!(assembled(&product.ptx, &[]), std::slice::from_ref(of_heat));
     }
     let failure = compile(&of_kernel("cold")).unwrap_err();
     assert_eq!(
@@ -843,6 +846,35 @@ fn every_way_to_write_counts() {
     }
 }
 
+/// Two pointers in a structure: no guard could say that they differ. And a kernel that writes nothing needs none.
+#[test]
+fn what_guards_cannot_say_is_left_alone() {
+    let text = "
+        .visible .entry k (.param .align 8 .b8 s[24], .param .u64 q) {
+            .reg .b64 %rd<9>; .reg .b32 %r<9>;
+            ld.param.u64 %rd1, [s];
+            ld.param.u64 %rd2, [s+8];
+            ld.param.u64 %rd3, [q];
+            ld.global.u32 %r1, [%rd2];
+            ld.global.u32 %r2, [%rd3];
+            add.u32 %r1, %r1, %r2;
+            st.global.u32 [%rd1], %r1;
+            ret;
+        }";
+    let read_only = |text: &str| {
+        made(&Recipe {
+            read_only_loads: true,
+            ..recipe(text)
+        })
+    };
+    let product = read_only(text);
+    assert_eq!(product.ptx.matches("ld.global.nc").count(), 1);
+    assert_eq!(product.guards, [Guard::NoAlias { index: 1 }]);
+    let product = read_only(&text.replace("st.global.u32 [%rd1], %r1;", ""));
+    assert_eq!(product.ptx.matches("ld.global.nc").count(), 2);
+    assert_eq!(product.guards, []);
+}
+
 #[test]
 fn cache_operators_are_hints_that_change_no_result() {
     let operators = CacheOperators {
@@ -1099,6 +1131,66 @@ fn all_knobs_together_assemble() {
         }
     }
     assert!(count > 10);
+}
+
+/// More parameters and variables than origins are told apart.
+#[test]
+fn many_pointers_are_no_mistake() {
+    let mut text = String::new();
+    let mut loads = String::new();
+    for at in 0..100 {
+        text.push_str(&format!(".global .align 4 .b32 v{at};\n"));
+        loads.push_str(&format!("ld.global.u32 %r1, [v{at}];\n"));
+    }
+    text.push_str(
+        ".visible .entry k (.param .align 8 .b8 s[1600]) { .reg .b64 %rd<9>; .reg .b32 %r<9>;\n",
+    );
+    text.push_str(&loads);
+    for at in 0..200 {
+        text.push_str(&format!("ld.param.u64 %rd{}, [s+{}];\n", at % 8, at * 8));
+    }
+    text.push_str("ld.global.u32 %r2, [%rd1]; st.global.u32 [%rd2], %r2; ret; }");
+    let product = made(&Recipe {
+        read_only_loads: true,
+        ..recipe(&text)
+    });
+    // Whatever is told apart: nothing of the structure that is written through.
+    assert!(!product.ptx.contains("nc.u32 %r2"));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// Damaged text gives an error or a product, whatever is asked for.
+    #[test]
+    fn damaged_text_is_no_panic(cuts in prop::collection::vec((0usize..22_000, 0usize..40, ".{0,3}"), 1..4)) {
+        let mut text = KNOBS.to_owned();
+        for (at, length, put) in cuts {
+            let at = (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+            let end = (at + length).min(text.len());
+            let end = (end..=text.len()).find(|end| text.is_char_boundary(*end)).unwrap_or(at);
+            text.replace_range(at..end, &put);
+        }
+        for kernel in ["bilateral", "scores"] {
+            _ = compile(&Recipe {
+                kernel: Some(kernel.to_owned()),
+                approximate: Approximate { division: true, flush: true, functions: true },
+                read_only_loads: true,
+                cache_operators: CacheOperators {
+                    loads: Some(LoadOperator::EvictFirst),
+                    stores: Some(StoreOperator::WriteBack),
+                },
+                specialisation: Specialisation {
+                    params: vec![(2, 1, vec![3, 0]), (4, 0, vec![1, 0, 0, 0])],
+                    grid: Some([1, 2, 3]),
+                    block: Some([1, 1, 1]),
+                    ..Specialisation::default()
+                },
+                unroll: Unroll::Free,
+                ..recipe(&text)
+            });
+        }
+    }
 }
 
 proptest! {

@@ -91,7 +91,7 @@ pub(super) struct Tools {
 
 impl Tools {
     /// Those of workers that are this program.
-    pub fn of(program: &Path) -> Tools {
+    pub fn of(worker: &Path) -> Tools {
         let all = |tool: Tool| tool.candidates();
         let nvcc: Vec<PathBuf> = all(NVCC);
         // The compiler proper, which nvcc starts.
@@ -99,7 +99,7 @@ impl Tools {
             .iter()
             .filter_map(|path| Some(path.parent()?.parent()?.join("nvvm/bin/cicc")));
         Tools {
-            program: content(program),
+            program: program(worker),
             llvm: mapped("libLLVM"),
             ptxas: all(PTXAS),
             nvjitlink: all(NVJITLINK),
@@ -208,7 +208,8 @@ fn is_complete(source: &Source) -> bool {
     let quotes = std::iter::once(&source.text)
         .chain(source.headers.iter().map(|(_, text)| text))
         .any(|text| quotes(text, source));
-    !reads_files && !(beside && quotes)
+    let reads_beside = beside && quotes;
+    !reads_files && !reads_beside
 }
 
 /// Whether a text includes a file by a name in quotes that is not given with the source, or by a macro.
@@ -221,6 +222,18 @@ fn quotes(text: &str, source: &Source) -> bool {
     let mut unknown =
         included.filter(|name| !source.headers.iter().any(|(given, _)| given == name));
     unknown.next().is_some()
+}
+
+/// What tells a program from every other one: the number that its linker gave it by its content, else its content itself.
+fn program(path: &Path) -> u128 {
+    let number = || {
+        let file = object::ReadCache::new(std::fs::File::open(path).ok()?);
+        let parsed = object::File::parse(&file).ok()?;
+        let number = object::Object::build_id(&parsed).ok()??;
+        // Short ones are no hashes of contents.
+        (number.len() >= 8).then(|| xxh3_128(number))
+    };
+    number().unwrap_or_else(|| content(path))
 }
 
 /// Hash of what a file has in it; 0 when it cannot be read, with which nothing is mistaken for another since the
@@ -295,6 +308,19 @@ mod tests {
         assert!(is_complete(&beside));
         beside.text = "# include  \"other.h\"".to_owned();
         assert!(!is_complete(&beside));
+    }
+
+    #[test]
+    fn a_program_is_told_from_others() {
+        let own = std::env::current_exe().unwrap();
+        let copy = tempfile::tempdir().unwrap();
+        let (same, other) = (copy.path().join("same"), copy.path().join("other"));
+        std::fs::copy(&own, &same).unwrap();
+        std::fs::write(&other, "another").unwrap();
+        assert_eq!(program(&own), program(&same));
+        assert_ne!(program(&own), program(&other));
+        assert_ne!(program(&other), 0);
+        assert_eq!(program(&copy.path().join("none")), 0);
     }
 
     #[test]

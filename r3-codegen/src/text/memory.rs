@@ -78,13 +78,17 @@ pub(super) fn read_only(
                 Touch::Calls => stores = stores.with(Set::ANYWHERE),
             }
         }
-        let writes_parameters = origins
+        let written_parameters: BTreeSet<u32> = origins
             .list(stores)
-            .any(|origin| matches!(origin, Origin::Param(..)));
+            .filter_map(|origin| match origin {
+                Origin::Param(index, _) => Some(index),
+                Origin::Variable(_) => None,
+            })
+            .collect();
         for (at, instruction) in (0u32..).zip(&body.instructions) {
             let mnemonic = checked.mnemonics.get(instruction.mnemonic.0 as usize);
             let operands = body.operands(instruction);
-            if !mnemonic.is_some_and(|mnemonic| through_read_only(mnemonic).is_some()) {
+            if mnemonic.and_then(through_read_only).is_none() {
                 continue;
             }
             let set = operands
@@ -94,14 +98,20 @@ pub(super) fn read_only(
                 unclear += 1;
                 continue;
             }
-            let variable = |origin| matches!(origin, Origin::Variable(_));
-            // A parameter may well be the address of a variable.
-            let exposed = writes_parameters && origins.list(set).any(variable);
+            // Two pointers in one structure may be the same, and a pointer may well be the address of a variable: no
+            // guard says that they are not.
+            let exposed = origins.list(set).any(|origin| match origin {
+                Origin::Param(index, _) => written_parameters.contains(&index),
+                Origin::Variable(_) => !written_parameters.is_empty(),
+            });
             if stores.meets(set) || exposed {
                 written += 1;
                 continue;
             }
             meant.insert((id, at));
+            if stores == Set::default() {
+                continue;
+            }
             parameters.extend(origins.list(set).filter_map(|origin| match origin {
                 Origin::Param(index, _) => Some(index),
                 Origin::Variable(_) => None,

@@ -119,7 +119,7 @@ impl<'m> Origins<'m> {
 
     /// The origins in a set.
     pub fn list(&self, set: Set) -> impl Iterator<Item = Origin> + '_ {
-        (Set::FIRST..)
+        (Set::FIRST..u64::BITS)
             .zip(&self.known)
             .filter(move |(bit, _)| set.0 & (1 << bit) != 0)
             .map(|(_, origin)| *origin)
@@ -140,17 +140,23 @@ impl<'m> Origins<'m> {
     }
 
     fn bit(&mut self, origin: Origin) -> Set {
-        let at = match self.known.iter().position(|known| *known == origin) {
-            Some(at) => at,
-            None => {
+        let most = u64::BITS - Set::FIRST;
+        let known = (0u32..).zip(&self.known);
+        let at = known
+            .into_iter()
+            .find(|(_, known)| **known == origin)
+            .map(|(at, _)| at);
+        let at = at.unwrap_or_else(|| {
+            if self.known.len() < most as usize {
                 self.known.push(origin);
-                self.known.len() - 1
+                return self.known.len() as u32 - 1;
             }
-        };
-        match u32::try_from(at).map(|at| at + Set::FIRST) {
-            Ok(bit @ 0..64) => Set(1 << bit),
+            most
+        });
+        match at < most {
+            true => Set(1 << (at + Set::FIRST)),
             // More than there are bits for.
-            _ => Set::ANYWHERE,
+            false => Set::ANYWHERE,
         }
     }
 

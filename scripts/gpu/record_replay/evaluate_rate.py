@@ -13,7 +13,7 @@ def candidates(count):
     """Different machine code each: unroll counts, register caps and blocks, lifted."""
     made = []
     for number in range(count):
-        build = {"route": "lift", "passes": "default<O3>", "unroll": {"Count": 1 + number % 16},
+        build = {"route": "lift", "passes": "default<O3>", "unroll": {"count": 1 + number % 16},
                  "bounds": {"maxnreg": 24 + 8 * (number // 16 % 8), "maxntid": None, "minnctapersm": None}}
         made.append(compiled(f"{number}", block=[64 + 32 * (number // 128 % 8), 1, 1], **build))
     return made

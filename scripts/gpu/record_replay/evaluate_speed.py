@@ -15,7 +15,7 @@ def run(session, report):
     for _, archive in recorded(session, report, STAGE, ["state"]):
         # Ten pairs: twenty timed runs. Different register caps: different machine code.
         plan = {"launches": [{"launch": 1, "weight": 1.0}], "screen": 0, "warmup_pairs": 0, "least_pairs": RUNS // 2, "most_pairs": RUNS // 2}
-        candidates = [dict(compiled(f"unrolled by {n}", route="lift", passes="default<O3>", unroll={"Count": n}), plan=plan)
+        candidates = [dict(compiled(f"unrolled by {n}", route="lift", passes="default<O3>", unroll={"count": n}), plan=plan)
                       for n in (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32)]
         lines, summary, outcome = evaluate(session, archive, "advance", candidates, log="speed")
         right = [line["outcome"] for line in lines if line["outcome"]["verdict"] == "right"]
