@@ -309,6 +309,27 @@ fn constants_of_a_launch_leave_the_bytes_of_the_original_in_it() {
     }
 }
 
+/// What knobs are for: the assembler needs no division by what is known, and none that is exact where that is not asked for.
+#[test]
+fn constants_and_approximations_reach_machine_code() {
+    if !has_ptxas() {
+        return;
+    }
+    let bytes = |recipe: &Recipe| {
+        let sections = assembled(&made(recipe).ptx, &[]);
+        sections.iter().map(|(_, code)| code.len()).sum::<usize>()
+    };
+    let mut heat = of_kernel("heat");
+    let plain = bytes(&heat);
+    heat.specialisation.params = vec![(2, 0, ints(&[16])), (4, 0, ints(&[7]))];
+    assert!(bytes(&heat) * 10 < plain * 9, "{} of {plain}", bytes(&heat));
+    let mut bilateral = of_kernel("bilateral");
+    let plain = bytes(&bilateral);
+    bilateral.approximate.division = true;
+    let fast = bytes(&bilateral);
+    assert!(fast * 3 < plain * 2, "{fast} of {plain}");
+}
+
 /// One after the other, so that each is a part of the parameters.
 #[test]
 fn each_constant_alone_leaves_the_bytes_of_the_original() {
@@ -525,6 +546,19 @@ fn marks_against_unrolling_are_dropped_and_counted() {
     });
     assert!(!free.ptx.contains("nounroll"));
     assert_eq!(places(&free, Knob::Unroll), Some(marked as u32));
+    // LLVM is told the same, and of one kernel its own.
+    for (kernel, expected) in [("scores", true), ("in_place", false)] {
+        let lifted = made(&Recipe {
+            route: Route::Lift,
+            unroll: Unroll::Free,
+            ..of_kernel(kernel)
+        });
+        assert_eq!(
+            places(&lifted, Knob::Unroll) > Some(0),
+            expected,
+            "{kernel}"
+        );
+    }
 }
 
 #[test]

@@ -66,7 +66,7 @@ pub(super) fn compile(job: &mut Job<'_>, text: &str) -> Result<Written, Failure>
             })?;
         Ok::<_, PassError>(machine)
     })?;
-    job.take(crate::text::told_bounds(&tree, recipe));
+    job.take(crate::text::told(&tree, &checked, recipe));
     let middle = Middle {
         context: &context,
         module: &lifted.module,

@@ -111,9 +111,18 @@ pub(crate) fn edit(
     Ok(done)
 }
 
-/// What a recipe's bounds change in the kernels of a module that goes through LLVM.
-pub(crate) fn told_bounds(tree: &tree::Module, recipe: &Recipe) -> Edited {
+/// What a recipe's bounds and its word on loops change in a module that goes through LLVM.
+pub(crate) fn told(tree: &tree::Module, checked: &typed::Module, recipe: &Recipe) -> Edited {
     let mut done = Edited::default();
+    let places = match recipe.unroll {
+        Unroll::Keep => None,
+        Unroll::Free => Some(Some(marks(checked, recipe.kernel.as_deref()))),
+        Unroll::Count(_) => Some(None),
+    };
+    if let Some(places) = places {
+        let knob = Knob::Unroll;
+        done.changes.push(Change { knob, places });
+    }
     let kernels = bounds::kernels(tree).filter(|function| {
         let name = tree.name(function.name);
         recipe.kernel.as_deref().is_none_or(|kernel| kernel == name)
@@ -262,6 +271,17 @@ fn instructions(body: &Body) -> impl Iterator<Item = &tree::Instruction> {
         Statement::Instruction(instruction) => Some(instruction),
         _ => None,
     })
+}
+
+/// How often `.pragma "nounroll"` stands in wanted functions.
+fn marks(checked: &typed::Module, kernel: Option<&str>) -> u32 {
+    let functions = checked.functions.iter().zip(wanted(checked, kernel));
+    let bodies =
+        functions.filter_map(|(function, wanted)| function.body.as_ref().filter(|_| wanted));
+    let pragmas = bodies.flat_map(|body| &body.pragmas);
+    pragmas
+        .filter(|(_, text)| text.trim() == "nounroll")
+        .count() as u32
 }
 
 /// Drops `.pragma "nounroll"` of bodies. Returns how many.
