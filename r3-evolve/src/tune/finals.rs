@@ -115,7 +115,7 @@ impl Final<'_> {
     ) -> Result<Finals, TuneError> {
         let mut rows: Vec<Evaluation> = self.rows()?;
         if rows.is_empty() {
-            let new = self.new(faster);
+            let new = self.wanted(faster);
             if new.len() > 1 {
                 let at = self.clock.unix();
                 let numbers = self.store.ask(Phase::Final, self.round, 0, at, &new)?;
@@ -139,7 +139,7 @@ impl Final<'_> {
     }
 
     /// The control and the finalists.
-    fn new(&self, faster: &[&Standing]) -> Vec<NewEvaluation> {
+    fn wanted(&self, faster: &[&Standing]) -> Vec<NewEvaluation> {
         let fine = &self.settings.fine;
         let most = if self.hurry { IN_A_HURRY } else { fine.top };
         let (count, plan) = self.extent(faster.len().min(most));

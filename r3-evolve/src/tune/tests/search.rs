@@ -69,7 +69,8 @@ fn each_strategy_finds_the_known_levers_within_60_evaluations() {
 
 #[test]
 fn how_fast_anything_is_changes_nothing() {
-    let delays: [fn(u64) -> u64; 3] = [
+    type Delay = fn(u64) -> u64;
+    let delays: [Delay; 3] = [
         |_| 1,
         |job| 1 + job % 7,
         |job| if job == 3 { 200 } else { 1 },
