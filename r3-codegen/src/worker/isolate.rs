@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::Once;
 
 use crate::assemble::scratch;
 
@@ -133,7 +134,7 @@ pub fn wait_for_end([connection, signals]: [RawFd; 2]) {
 
 /// Ends this process and every program that it started.
 pub fn end_group() -> ! {
-    scratch::remove_inherited();
+    remove_folder();
     // SAFETY: takes numbers. In a group of somebody else only this process ends.
     unsafe {
         if libc::getpgrp() == libc::getpid() {
@@ -143,8 +144,16 @@ pub fn end_group() -> ! {
     exit(0)
 }
 
+/// Removes this process's folder, once: the thread that works sees the end of the connection as the one that watches it does.
+/// Usually the parent removes it; one that was killed cannot.
+fn remove_folder() {
+    static REMOVED: Once = Once::new();
+    REMOVED.call_once(scratch::remove_inherited);
+}
+
 /// Ends this process without the destructors of LLVM's and assemblers' globals, which other threads may still use.
 pub fn exit(code: i32) -> ! {
+    remove_folder();
     // SAFETY: takes a number.
     unsafe { libc::_exit(code) }
 }

@@ -298,7 +298,7 @@ pub(super) fn make(
             code.notes.extend(product.notes.iter().cloned());
             let idle: Vec<String> = product
                 .without_effect()
-                .map(|knob| format!("{knob:?}"))
+                .map(|knob| words(&format!("{knob:?}")))
                 .collect();
             if !idle.is_empty() {
                 code.notes
@@ -314,6 +314,18 @@ pub(super) fn make(
 
 fn check(subject: &Subject, built: &Built, image: &Image) -> Result<(), Refusal> {
     subject.check_image(built, image)
+}
+
+/// A name of the code, as people write it: `read only loads`.
+fn words(name: &str) -> String {
+    let mut words = String::new();
+    for letter in name.chars() {
+        if letter.is_uppercase() && !words.is_empty() {
+            words.push(' ');
+        }
+        words.extend(letter.to_lowercase());
+    }
+    words
 }
 
 /// What is loaded of a product: its cubin, else its PTX.

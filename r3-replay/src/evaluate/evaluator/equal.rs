@@ -267,3 +267,115 @@ impl Groups {
         groups.map(|group| group.followers.len()).sum()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::evaluate::Verdict;
+    use crate::evaluate::candidate::CandidateId;
+
+    /// A cubin of `ptxas` 13.0, which notes its command line.
+    const CUBIN: &[u8] = include_bytes!(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../r3-image/tests/fixtures/saxpy-13.0-sm_90a.cubin"
+    ));
+
+    fn image(bytes: &[u8]) -> Image {
+        Image {
+            name: "saxpy".to_owned(),
+            bytes: bytes.to_vec(),
+            form: Form::Sass(90),
+        }
+    }
+
+    /// The cubin with one byte changed in the middle of the first section whose name begins so.
+    fn changed(section: &str) -> Vec<u8> {
+        let mut place = None;
+        each_section(CUBIN, |name, _, content| {
+            if name.starts_with(section.as_bytes()) && !content.is_empty() && place.is_none() {
+                let start = content.as_ptr() as usize - CUBIN.as_ptr() as usize;
+                place = Some(start + content.len() / 2);
+            }
+        })
+        .unwrap();
+        let mut bytes = CUBIN.to_vec();
+        bytes[place.unwrap()] ^= 1;
+        bytes
+    }
+
+    #[test]
+    fn code_is_equal_whatever_tools_note_about_themselves() {
+        let own = code_hash(&image(CUBIN));
+        assert_eq!(own, code_hash(&image(&changed(".note.nv.tkinfo"))));
+        assert_ne!(own, code_hash(&image(&changed(".text."))));
+        assert_ne!(own, code_hash(&image(&changed(".nv.info"))));
+        let other = Image {
+            name: "other".to_owned(),
+            ..image(CUBIN)
+        };
+        assert_ne!(own, code_hash(&other));
+    }
+
+    #[test]
+    fn damaged_code_has_a_hash_as_well() {
+        for len in [0, 3, 64, 70, CUBIN.len() / 2, CUBIN.len() - 1] {
+            assert_ne!(code_hash(&image(&CUBIN[..len])), code_hash(&image(CUBIN)));
+        }
+        let mut wild = CUBIN.to_vec();
+        // The table of sections is where no file reaches.
+        wild[0x28..0x30].copy_from_slice(&u64::MAX.to_le_bytes());
+        assert_ne!(code_hash(&image(&wild)), code_hash(&image(CUBIN)));
+    }
+
+    #[test]
+    fn an_outcome_stands_for_what_was_asked_no_more_thoroughly() {
+        let search = Plan::default();
+        let last = Plan::final_claim();
+        let judged = Plan::judge_only();
+        assert!(covers(&search, Some(false), &search));
+        assert!(covers(&search, Some(false), &judged));
+        assert!(covers(&last, Some(false), &judged));
+        assert!(!covers(&judged, Some(false), &search));
+        assert!(!covers(&search, Some(false), &last));
+        let held_out = Plan {
+            held_out: vec![r3_archive::model::LaunchId(3)],
+            ..Plan::default()
+        };
+        assert!(covers(&held_out, Some(false), &search));
+        assert!(!covers(&search, Some(false), &held_out));
+    }
+
+    #[test]
+    fn what_was_dropped_against_a_better_one_may_be_measured_again() {
+        let against = |incumbent| Plan {
+            incumbent,
+            ..Plan::default()
+        };
+        let dropped = Some(true);
+        assert!(covers(&against(Some(0.8)), dropped, &against(Some(0.7))));
+        assert!(!covers(&against(Some(0.8)), dropped, &against(Some(0.9))));
+        assert!(!covers(&against(Some(0.8)), dropped, &against(None)));
+        assert!(covers(&against(Some(0.8)), Some(false), &against(None)));
+        // Of one that still runs, nobody knows whether it will be dropped.
+        assert!(!covers(&against(Some(0.8)), None, &against(None)));
+    }
+
+    #[test]
+    fn outcomes_are_kept_up_to_a_number() {
+        let key = |code| CodeKey {
+            archive: ArchiveId(0),
+            kernel: KernelId(1),
+            code,
+            launch: 0,
+        };
+        let mut known = Known::default();
+        for code in 0..=KEPT as u128 {
+            let outcome = Outcome::without_run(CandidateId(code), Verdict::Wrong, "");
+            known.insert(key(code), Plan::default(), Arc::new(outcome));
+        }
+        assert!(known.find(&key(0), &Plan::default()).is_none());
+        let last = known.find(&key(KEPT as u128), &Plan::default()).unwrap();
+        assert_eq!(last.candidate, CandidateId(KEPT as u128));
+        assert_eq!(known.by_code.len(), KEPT);
+    }
+}
