@@ -15,6 +15,7 @@
 use std::time::Duration;
 
 use super::keys::Keys;
+use super::noise;
 use super::stats::{self, Found, Pairs, WIDE};
 use crate::evaluate::outcome::Sample;
 use crate::remix::pairs::Ratio;
@@ -159,15 +160,9 @@ pub fn race<T: Track>(
         target = target.saturating_mul(2).min(most);
     }
     let mut notes = Vec::new();
-    let wide = |race: &Race<'_, T>| {
-        race.found()
-            .is_some_and(|found| found.iter().any(|launch| launch.spread > WIDE))
-    };
-    if wide(&race)
-        && race
-            .found()
-            .is_some_and(|found| found.iter().any(|launch| launch.typical < 1.0))
-    {
+    // A win that would be none is not worth more runs.
+    let at_stake = |found: &Found| found.spread > WIDE && found.typical < 1.0 - noise::LEAST;
+    if race.found().is_some_and(|found| found.iter().any(at_stake)) {
         race.rounds(target.saturating_mul(2))?;
         notes.push(format!(
             "times of one code were more than {WIDE} apart: as many pairs were run once more, and the fastest runs must \

@@ -42,9 +42,12 @@ pub struct Engine<'a> {
     /// What is known of the kernels' own code.
     originals: BTreeMap<KernelId, Rc<Original>>,
     /// Why guards do not hold, by launch and shape.
-    pub(super) guards: HashMap<(LaunchId, Guard, [u32; 3], [u32; 3]), Option<String>>,
+    pub(super) guards: HashMap<Guarded, Option<String>>,
     reserved: bool,
 }
+
+/// A guard on a launch with a grid and a block.
+pub(super) type Guarded = (LaunchId, Guard, [u32; 3], [u32; 3]);
 
 /// A device, and what was measured on it.
 pub(super) struct Site {

@@ -286,7 +286,7 @@ fn scrub(resident: &mut Resident<'_>, scrub: Option<Scrub>, key: u64) -> Result<
     match scrub {
         // Not the bytes that memory is poisoned with.
         Some(scrub) => scrub
-            .run(resident.device(), key.rotate_left(29) ^ 0x5343_5255_42)
+            .run(resident.device(), !key.rotate_left(29))
             .map_err(|error| Trouble::of_device(error, false)),
         None => Ok(()),
     }

@@ -447,8 +447,7 @@ impl Course<'_, '_, '_> {
         let mut races: Vec<(Regime, Raced)> = Vec::new();
         for regime in regimes(plan, self.site.device.counts) {
             let rules = rules(plan, &tuned, regime, self.site.device.counts);
-            let raced =
-                race::race(self.stand, chance, clocks, &rules).map_err(|stop| named_timed(stop))?;
+            let raced = race::race(self.stand, chance, clocks, &rules).map_err(named_timed)?;
             let Some(mut raced) = raced else {
                 return Err(Stop::new(Verdict::Unjudged, "the device gave no times"));
             };

@@ -35,7 +35,7 @@ fn the_original_against_itself_does_not_win_beyond_the_stated_confidence() {
         let seeds = 600;
         let (mut wins, mut outside, mut stated) = (0, 0, 0.0);
         for seed in 0..seeds {
-            let times = vec![100.0, 40.0, 3.0];
+            let times = [100.0, 40.0, 3.0];
             let mut device = Simulated::new(&times[..launches], 1.0, disturbance, seed);
             let noise = device.floor(32);
             let raced = device.race(&rules(launches, 4), seed + 1_000_000);
@@ -142,7 +142,7 @@ fn a_slow_mode_that_meets_the_original_more_often_is_no_win() {
         );
         if !raced.dropped {
             assert!(raced.launches[0].spread > WIDE, "the slow mode was seen");
-            if raced.launches[0].typical < 0.99 {
+            if raced.launches[0].typical < 0.98 {
                 assert_eq!(raced.samples[0].len(), 64, "pairs were run once more");
                 assert!(raced.notes[0].contains("once more"));
             }

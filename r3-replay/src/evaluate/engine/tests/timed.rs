@@ -311,7 +311,7 @@ fn both_regimes_are_timed_and_flushed_runs_are_colder() {
             ..Plan::default()
         },
     );
-    let (results, done) = evaluate(&saxpy, Manner::default(), &[both.clone()]);
+    let (results, done) = evaluate(&saxpy, Manner::default(), std::slice::from_ref(&both));
     let times = &of_launch(&results[0]).times;
     assert_eq!(times.len(), 2);
     assert!(times[1].original > 1.3 * times[0].original, "{times:?}");
