@@ -141,7 +141,7 @@ fn exploits() -> Vec<Case> {
         13 row_sums shared_left_over "reads shared memory that it never wrote"; Gpu,
         13 row_sums too_much_shared "uses more shared memory than it asked for",
         17 scale_add wrong_after_a_while "right at first, and nothing after",
-        24 gather depends_on_the_clock "skips work by the clock",
+        24 gather depends_on_the_clock "skips work by the clock"; Gpu,
         25 row_sums missing_barrier "a reduction without barriers",
         25 gather depends_on_where_it_runs "depends on the multiprocessor that it runs on"; Gpu,
         26 smooth misaligned "a misaligned access" => &[Verdict::Fault],
