@@ -271,6 +271,25 @@ impl Resident<'_> {
         }))
     }
 
+    /// The guards that were written to since the last reset.
+    pub(super) fn hit_guards(&mut self, bound: &Bound) -> Result<Vec<AddressRange>, Trouble> {
+        let Some(live) = &self.live else {
+            return Err(not_ready(bound.launch()));
+        };
+        let slack = live.slack.clone();
+        let jobs: Vec<JudgeJob> = slack.iter().map(|range| guard_job(live, *range)).collect();
+        let found = self
+            .replayer
+            .device()
+            .judge(&jobs)
+            .map_err(|error| Trouble::of_device(error, bound.candidate))?;
+        let hit = slack.into_iter().zip(found);
+        Ok(hit
+            .filter(|(_, found)| !found.is_equal())
+            .map(|(range, _)| range)
+            .collect())
+    }
+
     /// Whether a run left bit for bit what is expected, memory that the launch leaves alone included. Words that point to
     /// variables must be as recorded.
     pub(super) fn is_exact(&mut self, bound: &Bound) -> Result<bool, Trouble> {

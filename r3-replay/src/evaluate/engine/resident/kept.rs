@@ -171,6 +171,8 @@ pub(super) struct Kept {
     /// The mask, to make it again.
     pub mask: Rc<Vec<u8>>,
     pub untouched: Vec<Untouched>,
+    /// Memory that was not recorded and that the original writes to: it is not guarded.
+    pub unguarded: Vec<AddressRange>,
     pub variables: Vec<Variable>,
     /// Words that point to variables, before the launch and in what is expected after it.
     pub sites: [Vec<Site>; 2],

@@ -126,8 +126,11 @@ impl Resident<'_> {
             // Each reset writes these.
             known = with_pieces(kept, &place, known)?;
         }
+        let unguarded = kept.unguarded.clone();
         let read = self.fill_missing(launch, &place, &known)?;
-        self.live = Some(Live::new(launch, place));
+        let mut live = Live::new(launch, place);
+        live.slack.retain(|range| !unguarded.contains(range));
+        self.live = Some(live);
         if let Some(edits) = altered {
             self.write_edits(&edits)?;
         }

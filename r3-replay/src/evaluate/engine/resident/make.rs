@@ -69,6 +69,7 @@ impl Resident<'_> {
             still: Rc::default(),
             mask: Rc::default(),
             untouched: Vec::new(),
+            unguarded: Vec::new(),
             variables: Vec::new(),
             sites: Default::default(),
             damaged: false,
@@ -303,6 +304,27 @@ impl Resident<'_> {
         Ok(())
     }
 
+    /// Takes guards away that the original itself writes to.
+    fn unguard(&mut self, bound: &Bound) -> Result<(), Trouble> {
+        let hit = self.hit_guards(bound)?;
+        if hit.is_empty() {
+            return Ok(());
+        }
+        let (Some(kept), Some(live)) = (self.launches.get_mut(&bound.launch()), &mut self.live)
+        else {
+            return Err(not_ready(bound.launch()));
+        };
+        live.slack.retain(|range| !hit.contains(range));
+        let facts = Rc::make_mut(&mut kept.facts);
+        for range in &hit {
+            facts.notes.push(format!(
+                "the original writes to memory at {range} that was not recorded: what candidates do there is not judged"
+            ));
+        }
+        kept.unguarded.extend(hit);
+        Ok(())
+    }
+
     /// Names, types and tolerances of all buffers.
     fn name_buffers(&mut self, bound: &Bound, place: &InPlace) -> Result<(), Trouble> {
         let id = bound.launch();
@@ -393,6 +415,7 @@ impl Resident<'_> {
             let key = self.keys.key();
             self.reset(bound, key)?;
             self.original(bound, "once more", watch)?;
+            self.unguard(bound)?;
             let found = self.not_as_recorded(bound, everywhere)?;
             let more = found.iter().any(|chunk| !chunks.contains(chunk));
             if more && attempt + 1 < ATTEMPTS {

@@ -682,6 +682,35 @@ fn within_a_tolerance_is_what_the_launch_writes_and_not_what_it_leaves_alone() {
     assert!(judge(&mut resident, &nearly, 3).is_right());
 }
 
+#[test]
+fn an_original_that_writes_beyond_what_was_recorded_is_not_judged_there() {
+    let mut archive = TestArchive::new();
+    archive.allocation(1, A, 16, AllocationKind::Device);
+    archive.allocation(2, B, 16, AllocationKind::Device);
+    archive.launch(&[
+        TestRegion::memory(1, A, words(&[1, 2]), words(&[1, 3])),
+        TestRegion::memory(2, B, words(&[1, 2]), words(&[1, 2])),
+    ]);
+    let archive = archive.open();
+    let mut device = TestDevice::new()
+        .with_kernel("kernel", |memory, _| {
+            memory.store(A + 8, 3)?;
+            memory.store(A + 4096, 3)
+        })
+        .with_kernel("behind another", |memory, _| {
+            memory.store(A + 8, 3)?;
+            memory.store(B + 4096, 3)
+        });
+    let mut resident = Resident::new(&archive, &mut device, options());
+    let facts = resident.ready(LaunchId(1), &Nobody).unwrap();
+    assert_eq!(facts.unusable, None);
+    assert!(facts.notes.iter().any(|note| note.contains("not recorded")));
+    let original = bind(&mut resident, 1, None);
+    assert!(judge(&mut resident, &original, 1).is_right());
+    let other = bind(&mut resident, 1, Some(&other("behind another")));
+    assert!(judge(&mut resident, &other, 2).is_cheat());
+}
+
 /// A module with a variable that does not fit into constant memory, one that does, and a pointer to the first in
 /// memory.
 const VARIABLES: &str = ".version 7.0\n.target sm_80\n.address_size 64\n\
