@@ -379,6 +379,27 @@ fn a_buffer_that_the_original_needs_is_left_alone_after_a_restart() {
 }
 
 #[test]
+fn a_worker_that_lies_in_the_way_of_addresses_starts_over_in_place() {
+    let stage = Stage::new();
+    stage.set("collide");
+    let evaluator = Evaluator::new(options(&stage)).unwrap();
+    let before = evaluator.processes();
+    let right = outcome(&evaluator, submit(&evaluator, Act::Right, 1));
+    assert_eq!(right.verdict, Verdict::Right, "{right:?}");
+    assert!(stage.is("collided"));
+    assert_eq!(right.cost.restarts, 0);
+    assert!(
+        before
+            .iter()
+            .all(|process| evaluator.processes().contains(process))
+    );
+    let hung = outcome(&evaluator, submit(&evaluator, Act::Hang, 2));
+    assert_eq!(hung.verdict, Verdict::Timeout);
+    let right = outcome(&evaluator, submit(&evaluator, Act::Right, 3));
+    assert_eq!(right.verdict, Verdict::Right);
+}
+
+#[test]
 fn launches_that_cannot_be_judged_are_told_and_left_out() {
     let stage = Stage::new();
     stage.set("unusable");

@@ -16,6 +16,7 @@ use r3_replay::evaluate::evaluator::Workers;
 use r3_replay::evaluate::outcome::Score;
 use r3_replay::evaluate::worker::{ArchiveRef, DeviceEngine, Engines, Setup, serve_with};
 use r3_replay::remix::pairs::Ratio;
+use r3_replay::restore::reexec;
 use xxhash_rust::xxh3::xxh3_128;
 
 /// The kernel of the archive.
@@ -163,6 +164,11 @@ impl Stage {
         std::fs::write(self.folder.path().join(what), "").unwrap();
     }
 
+    /// Whether something is so.
+    pub fn is(&self, what: &str) -> bool {
+        self.folder.path().join(what).exists()
+    }
+
     /// Numbers of candidates that ran, in order.
     pub fn ran(&self) -> Vec<u32> {
         let text = std::fs::read_to_string(self.folder.path().join("ran")).unwrap_or_default();
@@ -224,10 +230,18 @@ impl Engines for Script {
         work(self);
         Ok(())
     }
+
+    fn shares_addresses(&self) -> bool {
+        self.is("collide")
+    }
 }
 
 impl DeviceEngine for Script {
     fn reserve(&mut self) -> Result<Vec<String>, Lost> {
+        if self.is("collide") && reexec::started_over() == 0 {
+            std::fs::write(self.folder.join("collided"), "").unwrap();
+            return Ok(vec!["a library lies where a buffer was".to_owned()]);
+        }
         Ok(Vec::new())
     }
 

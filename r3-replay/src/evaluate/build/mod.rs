@@ -293,7 +293,10 @@ impl Subject {
             read_only_loads: build.read_only_loads,
             cache_operators: build.cache_operators,
             specialisation,
-            bounds: self.bounds(origin, build, built),
+            bounds: match candidate.launch.block {
+                Some(_) => self.bounds(origin, build, built),
+                None => build.bounds,
+            },
             assembler: Assembler {
                 kind: AssemblerKind::Any,
                 arch: Some(arch),

@@ -25,6 +25,11 @@ use crate::evaluate::worker::{ArchiveRef, Ended, Made, Order, Trouble, Worker};
 /// Times that a worker is started anew, in a row, since the original faulted with a buffer poisoned.
 const MOST_LEFT_OUT: u32 = 64;
 
+/// Times that a worker may die with a candidate before that is held against it: once may be chance, and who is killed was
+/// killed by somebody, unless it happens again and again.
+const MOST_DEATHS: u32 = 1;
+const MOST_KILLS: u32 = 4;
+
 /// What an engine's words have in them when it is the candidate that runs, and for inputs that were changed.
 const CANDIDATE: &str = "the candidate";
 const PERTURBED: &str = "perturbed inputs";
@@ -269,7 +274,7 @@ impl Device<'_> {
         give_up: &dyn Fn() -> bool,
     ) -> Result<TaskResult, NoResult> {
         let order = Order::Evaluate(archive.clone(), Box::new(task.clone()));
-        let (mut deaths, mut failures) = (0, 0);
+        let (mut deaths, mut kills, mut failures) = (0, 0, 0);
         loop {
             self.ready_for(task, archive, give_up)?;
             match self.order(&order, give_up) {
@@ -315,9 +320,12 @@ impl Device<'_> {
                         return Err(NoResult::Machine(ended.to_string()));
                     }
                 }
-                Err(ended @ Ended::Died { .. }) => {
-                    deaths += 1;
-                    if deaths > 1 {
+                Err(ended @ Ended::Died { signal, .. }) => {
+                    match signal {
+                        Some(libc::SIGKILL) => kills += 1,
+                        _ => deaths += 1,
+                    }
+                    if deaths > MOST_DEATHS || kills > MOST_KILLS {
                         return Err(self.whose_fault(task, archive, &ended, give_up));
                     }
                 }
@@ -348,7 +356,7 @@ impl Device<'_> {
         }
     }
 
-    /// The worker died twice with a candidate. If it does with the original as well, that says nothing of the candidate.
+    /// The worker died each time with a candidate. If it does with the original as well, that says nothing of the candidate.
     fn whose_fault(
         &mut self,
         task: &Task,
@@ -375,7 +383,7 @@ impl Device<'_> {
         ) {
             Ok(Ok(_)) => NoResult::Verdict(
                 Verdict::Fault,
-                format!("{ended}; it did so twice, and not with the original"),
+                format!("{ended}; it did so each time, and not with the original"),
             ),
             Ok(Err(trouble)) => NoResult::Machine(format!("{ended}; with the original: {trouble}")),
             Err(Ended::Interrupted) => NoResult::Interrupted,

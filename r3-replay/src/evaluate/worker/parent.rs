@@ -50,6 +50,8 @@ pub enum Ended {
     Died {
         /// How.
         how: String,
+        /// The signal that ended it.
+        signal: Option<i32>,
         /// The end of its log.
         log: String,
     },
@@ -70,7 +72,7 @@ impl fmt::Display for Ended {
                 "the device's worker said nothing for {} ({what})",
                 seconds(*limit)
             ),
-            Self::Died { how, log } => {
+            Self::Died { how, log, .. } => {
                 write!(f, "the device's worker {how}")?;
                 match log.lines().next_back() {
                     Some(line) => write!(f, ": {line}"),
@@ -264,6 +266,7 @@ impl Worker {
                     let (status, log) = process.end(true);
                     break Ended::Died {
                         how: describe(status),
+                        signal: status.signal(),
                         log,
                     };
                 }
@@ -278,6 +281,7 @@ impl Worker {
         self.end();
         Ended::Died {
             how: "answered something else than what it was asked".to_owned(),
+            signal: None,
             log: String::new(),
         }
     }
@@ -286,6 +290,7 @@ impl Worker {
 fn garbled(error: &io::Error) -> Ended {
     Ended::Died {
         how: format!("said what cannot be understood: {error}"),
+        signal: None,
         log: String::new(),
     }
 }

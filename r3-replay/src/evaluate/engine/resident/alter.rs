@@ -6,7 +6,7 @@ use r3_archive::chunk::CHUNK_SIZE;
 use r3_archive::model::LaunchId;
 
 use super::kept::{Altered, Expected};
-use super::make::regions;
+use super::layout::regions;
 use super::{Bound, Resident, Trouble, Watch, not_ready};
 use crate::device::COMPARE_CHUNK;
 use crate::evaluate::engine::Lost;

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use r3_archive::model::LaunchId;
 
 use super::kept::{Input, Kept, LaunchKeys};
-use super::make::regions;
+use super::layout::regions;
 use super::{Resident, Trouble, not_ready};
 use crate::device::{AddressRange, COMPARE_CHUNK, Place, Source, Stream};
 use crate::replay::InPlace;

@@ -6,7 +6,7 @@ use r3_archive::model::{LaunchId, LaunchRecord};
 use serde::{Deserialize, Serialize};
 
 use super::alter::Edit;
-use super::make::Masks;
+use super::layout::Masks;
 use super::sites::Site;
 use super::variables::Variable;
 use crate::compare::{BufferName, ElementType, Tolerance};

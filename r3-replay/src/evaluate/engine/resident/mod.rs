@@ -16,15 +16,19 @@
 //! Launches share addresses: one is live at a time, and [switching](live) writes what differs.
 
 mod alter;
+mod budget;
 mod error;
+mod fills;
 mod inputs;
 mod judgement;
 mod kept;
+mod layout;
 mod live;
 mod make;
 mod profile;
 mod remembered;
 mod sites;
+mod trials;
 mod variables;
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
 use super::kept::Expected;
-use super::make::{Chunks, Masks, regions};
+use super::layout::{Chunks, Masks, regions};
 use super::profile::Inputs;
 use super::{Bound, Resident};
 use crate::compare::{ElementType, Tolerance};

@@ -8,7 +8,7 @@ use r3_archive::Archive;
 use r3_archive::chunk::{CHUNK_SIZE, ChunkRef};
 
 use super::judgement::Judgement;
-use super::{Bound, Resident, Trouble};
+use super::{Bound, Resident, Trouble, not_ready};
 use crate::compare::{ElementType, Tally, Tolerance};
 use crate::device::AddressRange;
 use crate::restore::segments::Region;
@@ -74,6 +74,67 @@ impl Resident<'_> {
         )?;
         bound.variables.set(self.distrusted);
         Ok(())
+    }
+
+    /// Takes what variables hold now as what is expected of them. Returns whether that is what was recorded.
+    pub(super) fn keep_variables(&mut self, bound: &Bound) -> Result<bool, Trouble> {
+        let mut as_recorded = true;
+        for (region, now) in self.read_small(bound)? {
+            let Some(kept) = self.launches.get_mut(&bound.launch()) else {
+                continue;
+            };
+            for variable in kept.variables.iter_mut().filter(|v| v.region == region) {
+                let mut recorded = variable.expected.clone();
+                let at = variable.range.start();
+                bound.code.translation.rewrite(at, &mut recorded);
+                if now != recorded {
+                    as_recorded = false;
+                    variable.expected.clone_from(&now);
+                }
+            }
+        }
+        Ok(as_recorded)
+    }
+
+    pub(super) fn same_variables(&mut self, bound: &Bound) -> Result<bool, Trouble> {
+        let now = self.read_small(bound)?;
+        let Some(kept) = self.launches.get(&bound.launch()) else {
+            return Err(not_ready(bound.launch()));
+        };
+        Ok(now.iter().all(|(region, now)| {
+            let variables = kept.variables.iter().filter(|v| v.region == *region);
+            variables.into_iter().all(|variable| {
+                let mut expected = variable.expected.clone();
+                let at = variable.range.start();
+                bound.code.translation.rewrite(at, &mut expected);
+                *now == expected
+            })
+        }))
+    }
+
+    /// The small variables as they are now, by region.
+    pub(super) fn read_small(&mut self, bound: &Bound) -> Result<Vec<(usize, Vec<u8>)>, Trouble> {
+        let Some(kept) = self.launches.get(&bound.launch()) else {
+            return Err(not_ready(bound.launch()));
+        };
+        let list: Vec<(usize, usize)> = kept
+            .variables
+            .iter()
+            .map(|v| (v.region, v.before.len()))
+            .collect();
+        let mut found = Vec::new();
+        for (region, len) in list {
+            let Some(target) = bound.code.targets.get(region).copied().flatten() else {
+                continue;
+            };
+            let mut bytes = vec![0; len];
+            self.replayer
+                .device()
+                .read(target.start(), &mut bytes)
+                .map_err(|error| Trouble::of_device(error, false))?;
+            found.push((region, bytes));
+        }
+        Ok(found)
     }
 }
 
