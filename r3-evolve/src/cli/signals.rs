@@ -1,5 +1,5 @@
 //! Ctrl-C, and what else asks a program to end: the first one ends the search, which is brought to its result; the second
-//! one ends the program.
+//! one ends the program in good order, the third one at once.
 
 use std::io;
 use std::sync::Arc;
@@ -17,10 +17,12 @@ impl Signals {
         let signals = Self::default();
         for signal in [SIGINT, SIGTERM, SIGHUP] {
             let count = Arc::clone(&signals.0);
-            // SAFETY: an atomic addition may be done in a signal handler.
+            // SAFETY: an atomic addition may be done in a signal handler, and so may an exit that runs nothing.
             unsafe {
                 signal_hook::low_level::register(signal, move || {
-                    count.fetch_add(1, Ordering::Relaxed);
+                    if count.fetch_add(1, Ordering::Relaxed) >= 2 {
+                        signal_hook::low_level::exit(i32::from(super::LEFT));
+                    }
                 })
             }?;
         }

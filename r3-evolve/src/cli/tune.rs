@@ -192,7 +192,7 @@ pub fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
     };
     let keeps = !(args.print_space || args.dry_run || args.baseline_only);
     // Said before anything takes time.
-    if keeps && folder.join(crate::store::FILE).exists() {
+    if keeps && Store::has_begun(&folder).map_err(Failure::new)? {
         return Err(Failure::new(crate::store::StoreError::Exists(folder)));
     }
     let archive = ArchiveFile::read(&settings.archive).map_err(Failure::new)?;
@@ -276,7 +276,7 @@ fn resume(args: &Args, out: &mut Output) -> Result<(), Failure> {
         .map_err(Failure::new)?
         .ok_or_else(|| {
             Failure::new(format!(
-                "{}: the run was killed before it began: remove the folder, and begin again",
+                "{}: the run was killed before it began: begin again, without --resume",
                 folder.display()
             ))
         })?;

@@ -78,8 +78,15 @@ impl Store {
         std::fs::create_dir_all(folder).map_err(failed)?;
         let lock = lock(folder)?;
         let path = folder.join(FILE);
-        if path.exists() {
+        if Self::has_begun(folder)? {
             return Err(StoreError::Exists(folder.to_owned()));
+        }
+        for left in [
+            FILE.to_owned(),
+            format!("{FILE}-wal"),
+            format!("{FILE}-shm"),
+        ] {
+            let _ = std::fs::remove_file(folder.join(left));
         }
         // It gets its name when the tables are in it: a process that is killed here leaves no run.
         let unfinished = folder.join(format!("{FILE}.new"));
@@ -99,6 +106,14 @@ impl Store {
         })?;
         std::fs::rename(&unfinished, &path).map_err(failed)?;
         Self::connect(path, Some(lock), OpenFlags::SQLITE_OPEN_READ_WRITE)
+    }
+
+    /// Whether there is a run in a folder. One whose process was killed while it wrote down what the run is has not begun.
+    pub fn has_begun(folder: &Path) -> Result<bool, StoreError> {
+        match existing(folder) {
+            Ok(_) => Ok(Self::look(folder)?.text(key::SPACE)?.is_some()),
+            Err(_) => Ok(false),
+        }
     }
 
     /// Opens a run to work on it.

@@ -3,7 +3,19 @@
 use super::*;
 
 fn create(folder: &Path) -> Store {
-    Store::create(folder).unwrap()
+    let store = Store::create(folder).unwrap();
+    store.put_text(key::SPACE, "").unwrap();
+    store
+}
+
+#[test]
+fn a_run_that_was_killed_before_it_began_is_begun_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::create(dir.path()).unwrap();
+    store.put(key::SETTINGS, &1).unwrap();
+    drop(store);
+    let store = Store::create(dir.path()).unwrap();
+    assert_eq!(store.get::<i32>(key::SETTINGS).unwrap(), None);
 }
 
 #[test]

@@ -76,12 +76,16 @@ impl Environment {
                 self.device.sm.to_string(),
             ),
             ("space", before.space.clone(), self.space.clone()),
-            ("tools", before.tools.join(", "), self.tools.join(", ")),
+            (
+                "list of tools",
+                before.tools.join(", "),
+                self.tools.join(", "),
+            ),
         ];
         pairs
             .into_iter()
             .filter(|(_, before, now)| before != now)
-            .map(|(what, before, now)| format!("the {what} was {before} and is {now}"))
+            .map(|(what, before, now)| format!("the {what} was `{before}` and is `{now}`"))
             .collect()
     }
 }
@@ -120,4 +124,45 @@ impl ArchiveFile {
 /// Bytes as hexadecimal digits.
 pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_changed_is_named_with_what_it_was() {
+        let before = Environment {
+            r3: "0.1.0".into(),
+            archive_uuid: "aa".into(),
+            archive_hash: "bb".into(),
+            kernel: "k".into(),
+            device: DeviceDescription {
+                name: "NVIDIA H200".into(),
+                uuid: "GPU-1".into(),
+                driver: 13000,
+                sm: 90,
+                ..DeviceDescription::default()
+            },
+            space: "cc".into(),
+            tools: vec!["ptxas 13.0.88".into()],
+        };
+        assert!(before.changes(&before).is_empty());
+        let mut now = before.clone();
+        now.device.uuid = "GPU-2".into();
+        now.device.driver = 13010;
+        now.archive_hash = "dd".into();
+        now.space = "ee".into();
+        now.tools.clear();
+        assert_eq!(
+            now.changes(&before),
+            [
+                "the archive's content was `bb` and is `dd`",
+                "the device was `NVIDIA H200 (GPU-1)` and is `NVIDIA H200 (GPU-2)`",
+                "the driver was `13000` and is `13010`",
+                "the space was `cc` and is `ee`",
+                "the list of tools was `ptxas 13.0.88` and is ``",
+            ]
+        );
+    }
 }

@@ -357,7 +357,10 @@ impl Search<'_> {
         };
         let again = row.reason == Reason::Again;
         let told = run.standings.take(&row, &outcome, again);
-        if let (Some(told), Some(point)) = (told, &row.point) {
+        // In a run that was made to go on with another space, old points may be none of it.
+        if let (Some(told), Some(point)) = (told, &row.point)
+            && self.space.has(point)
+        {
             self.strategy.tell(point, told);
         }
         let place = run.told;
