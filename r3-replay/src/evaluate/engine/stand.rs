@@ -148,9 +148,9 @@ impl Stand<'_, '_> {
             return Ok(Judgement::default());
         };
         let (resident, bound) = (&mut *self.resident, &lane.candidate);
-        let ready = resident.reset(bound, key);
-        let ready = ready.and_then(|()| scrub(resident, self.scrub, key));
-        ready.map_err(Stop::of_candidate)?;
+        scrub(resident, self.scrub, key)
+            .and_then(|()| resident.reset(bound, key))
+            .map_err(Stop::of_candidate)?;
         let text = format!("the candidate on launch {}{what}", lane.launch);
         self.watch.within(lane.limit, &text);
         let begun = Instant::now();
@@ -255,8 +255,10 @@ impl Stand<'_, '_> {
         };
         let key = self.keys.key();
         self.last = key;
-        self.resident.reset(bound, key)?;
+        // Before anything else: a multiprocessor divides its memory anew for a kernel with much shared memory, and that
+        // it does so once more must not fall into the timed run.
         scrub(self.resident, self.scrub, key)?;
+        self.resident.reset(bound, key)?;
         if cold {
             let device = self.resident.device();
             device

@@ -356,7 +356,7 @@ fn what_is_faster_than_memory_is_set_aside() {
             .reason
             .as_deref()
             .unwrap()
-            .contains("full bandwidth")
+            .contains("times the bandwidth")
     );
     let (results, _) = evaluate(&reverse, Manner::default(), &[reverse.with(&[])]);
     assert_eq!(results[0].verdict, Verdict::Right);
