@@ -333,6 +333,7 @@ fn write_candidate(
             (Phase::Search, Reason::Again) => "measured again",
             (Phase::Search, _) => "search",
             (Phase::Final, Reason::Control) => "control",
+            (Phase::Final, Reason::HeldOut) => "held-out launches",
             (Phase::Final, _) => "final",
             (Phase::Ablation, _) => "ablation",
             (Phase::Done, _) => "done",

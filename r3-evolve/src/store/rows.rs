@@ -41,6 +41,8 @@ pub enum Reason {
     Finalist,
     /// It is the original, measured like a finalist: what it seems to gain is noise.
     Control,
+    /// It is a finalist's code, timed on launches that did not decide.
+    HeldOut,
     /// It is the best without one of its knobs.
     Ablation,
 }
@@ -84,6 +86,7 @@ words!(Reason {
     Again => "again",
     Finalist => "finalist",
     Control => "control",
+    HeldOut => "held_out",
     Ablation => "ablation",
 });
 words!(State { Asked => "asked", Done => "done", Cancelled => "cancelled" });

@@ -103,6 +103,8 @@ pub(super) struct Final<'a> {
     pub counts: bool,
     pub round: i64,
     pub hurry: bool,
+    /// The original, as a candidate.
+    pub original: Candidate,
 }
 
 impl Final<'_> {
@@ -144,7 +146,7 @@ impl Final<'_> {
         let most = if self.hurry { IN_A_HURRY } else { fine.top };
         let (count, plan) = self.extent(faster.len().min(most));
         let control = NewEvaluation {
-            candidate: Candidate::default(),
+            candidate: self.original.clone(),
             point: None,
             plan: plan.clone(),
             reason: Reason::Control,
@@ -261,24 +263,20 @@ impl Final<'_> {
                     held_out,
                     refused: None,
                 };
-                finalist.refused = refusal(&finalist, outcome, floor, threshold);
+                finalist.refused = refusal(&finalist, outcome, floor, threshold)
+                    .or_else(|| finalist.fails_elsewhere(floor));
                 finalist
             })
             .collect();
-        let winner = judged
-            .iter()
-            .enumerate()
-            .filter(|(_, finalist)| finalist.refused.is_none())
-            .filter_map(|(place, finalist)| Some((place, finalist.ratio?.median)))
-            .min_by(|a, b| a.1.total_cmp(&b.1))
-            .map(|(place, _)| place);
-        Finals {
+        let mut finals = Finals {
             finalists: judged,
-            winner,
+            winner: None,
             control: control_ratio,
             floor,
             threshold,
-        }
+        };
+        finals.choose();
+        finals
     }
 
     /// The original's time over the launches that decide, in nanoseconds.
@@ -378,24 +376,47 @@ fn refusal(finalist: &Finalist, outcome: &Outcome, floor: f64, threshold: f64) -
             100.0 * threshold
         ));
     }
-    for held_out in &finalist.held_out {
-        if !matches!(held_out.verdict, Verdict::Right | Verdict::Guarded) {
-            return Some(format!(
-                "on held-out launch {} it is {}",
-                held_out.launch,
-                held_out.verdict.word()
-            ));
-        }
-        if let Some(ratio) = held_out.ratio
-            && ratio > 1.0 + floor
-        {
-            return Some(format!(
-                "on held-out launch {} it takes {ratio:.3} of the original's time",
-                held_out.launch
-            ));
-        }
-    }
     None
+}
+
+impl Finals {
+    /// The winner is the best of those that nothing is said against.
+    pub(super) fn choose(&mut self) {
+        let claimed = self
+            .finalists
+            .iter()
+            .enumerate()
+            .filter(|(_, finalist)| finalist.refused.is_none())
+            .filter_map(|(place, finalist)| Some((place, finalist.ratio?.median)));
+        self.winner = claimed
+            .min_by(|a, b| a.1.total_cmp(&b.1))
+            .map(|(place, _)| place);
+    }
+}
+
+impl Finalist {
+    /// Why launches that did not decide speak against it.
+    pub(super) fn fails_elsewhere(&self, floor: f64) -> Option<String> {
+        let floor = floor.max(THRESHOLD_COUNTED);
+        for held_out in &self.held_out {
+            if !matches!(held_out.verdict, Verdict::Right | Verdict::Guarded) {
+                return Some(format!(
+                    "on held-out launch {} it is {}",
+                    held_out.launch,
+                    held_out.verdict.word()
+                ));
+            }
+            if let Some(ratio) = held_out.ratio
+                && ratio > 1.0 + floor
+            {
+                return Some(format!(
+                    "on held-out launch {} it takes {ratio:.3} of the original's time",
+                    held_out.launch
+                ));
+            }
+        }
+        None
+    }
 }
 
 fn held_out(outcome: &Outcome) -> Vec<HeldOutResult> {

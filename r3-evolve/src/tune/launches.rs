@@ -132,7 +132,7 @@ pub fn choose(
     let total: f64 = kept.iter().map(|launch| launch.weight).sum();
     if kept.len() > limits.tuned {
         let all = kept.len();
-        let first = representatives(&kept, limits.tuned.max(1));
+        let first = representatives(kept.iter().copied(), limits.tuned.max(1));
         let (deciding, others): (Vec<_>, Vec<_>) = kept
             .into_iter()
             .partition(|launch| first.contains(&launch.launch));
@@ -228,7 +228,10 @@ fn pick(launches: &[&LaunchDescription], count: usize) -> Vec<LaunchId> {
 }
 
 /// The `count` launches that stand for most: one of each shape, by weight of the shape, then more of them.
-fn representatives(launches: &[&LaunchDescription], count: usize) -> Vec<LaunchId> {
+pub(super) fn representatives<'l>(
+    launches: impl IntoIterator<Item = &'l LaunchDescription>,
+    count: usize,
+) -> Vec<LaunchId> {
     let mut shapes: BTreeMap<Shape, (f64, Vec<LaunchId>)> = BTreeMap::new();
     for launch in launches {
         let (weight, ids) = shapes.entry(shape(launch)).or_default();

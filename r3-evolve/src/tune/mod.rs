@@ -10,7 +10,7 @@
 //! - [`settings`], [`environment`]: what a run is, and what its results depend on.
 //! - [`launches`]: which recorded launches decide, and which only check.
 //! - `search`: proposals, outcomes, budgets. `jobs`: what is under way, and outages. `standing`: who is best.
-//! - `finals`, [`statistics`]: what may be claimed. `ablation`: what mattered.
+//! - `finals`, `held_out`, [`statistics`]: what may be claimed. `ablation`: what mattered.
 //! - [`summary`]: what was found. [`progress`]: what somebody who watches is shown.
 //!
 //! # Invariants
@@ -40,6 +40,7 @@ pub mod summary;
 
 mod ablation;
 mod finals;
+mod held_out;
 mod jobs;
 mod search;
 mod standing;
@@ -168,10 +169,21 @@ pub struct Ground {
     pub choice: Choice,
 }
 
+/// Launches that are made ready, at most.
+const MOST_LAUNCHES: usize = 64;
+
 /// Asks the evaluator about the kernel and makes its launches ready.
 pub fn ground(evaluator: &mut dyn Evaluate, settings: &Settings) -> Result<Ground, TuneError> {
-    let kernel = evaluator.describe()?;
-    let prepared = evaluator.prepare(&[])?;
+    let mut kernel = evaluator.describe()?;
+    let recorded = kernel.launches.len();
+    if recorded > MOST_LAUNCHES {
+        let chosen = launches::representatives(&kernel.launches, MOST_LAUNCHES);
+        kernel
+            .launches
+            .retain(|launch| chosen.contains(&launch.launch));
+    }
+    let all: Vec<LaunchId> = kernel.launches.iter().map(|launch| launch.launch).collect();
+    let prepared = evaluator.prepare(&all)?;
     let reason = |launch: LaunchId| {
         let found = prepared.iter().find(|one| one.launch == launch);
         found.and_then(|one| one.unusable.clone())
@@ -200,6 +212,11 @@ pub fn ground(evaluator: &mut dyn Evaluate, settings: &Settings) -> Result<Groun
         gate: settings.fine.gate,
     };
     let mut choice = launches::choose(&usable, &settings.held_out, limits)?;
+    if recorded > MOST_LAUNCHES {
+        choice.notes.push(format!(
+            "{MOST_LAUNCHES} of {recorded} recorded launches are used: those of the shapes that stand for most"
+        ));
+    }
     choice.notes.extend(
         reasons()
             .into_iter()
@@ -274,7 +291,7 @@ impl Tune<'_> {
         store.put(key::PHASE, &Phase::Final)?;
         store.event(clock.unix(), "phase", "final")?;
         let faster = standings.faster();
-        let finals = finals::Final {
+        let mut finals = finals::Final {
             store,
             settings,
             choice: &ground.choice,
@@ -283,13 +300,49 @@ impl Tune<'_> {
             counts,
             round,
             hurry: end == End::Stopped,
+            original: space.candidate(&space.original())?,
         }
         .run(&faster, &mut jobs, watch)?;
+        let standing = |number| faster.iter().find(|one| one.number == number).copied();
+        let floor = finals.floor;
+        let mut code = None;
+        // The best, as long as launches that did not decide do not speak against it.
+        while let Some(finalist) = finals
+            .winner
+            .and_then(|place| finals.finalists.get_mut(place))
+        {
+            let Some(standing) = standing(finalist.number) else {
+                break;
+            };
+            let rows = store.rows(&[finalist.evaluation])?;
+            let Some(row) = rows.into_iter().next() else {
+                break;
+            };
+            let artifact = jobs.artifact(&standing.candidate, &row.plan, watch)?;
+            held_out::HeldOutTimes {
+                store,
+                clock,
+                round,
+            }
+            .run(
+                finalist,
+                &standing.candidate,
+                &row.plan,
+                &artifact,
+                &mut jobs,
+                watch,
+            )?;
+            finalist.refused = finalist.fails_elsewhere(floor);
+            if finalist.refused.is_none() {
+                code = Some((row, artifact));
+                break;
+            }
+            finals.choose();
+        }
 
         store.put(key::PHASE, &Phase::Ablation)?;
         store.event(clock.unix(), "phase", "ablation")?;
         let winner = finals.winner.and_then(|place| finals.finalists.get(place));
-        let standing = |number| faster.iter().find(|one| one.number == number).copied();
         let won = winner.and_then(|winner| {
             let standing = standing(winner.number)?;
             Some((winner.clone(), standing, winner.ratio?))
@@ -332,23 +385,15 @@ impl Tune<'_> {
             ));
         }
         let path = store.folder().join(BEST);
-        if let Some((winner, standing, _)) = &won {
-            let rows = store.rows(&[winner.evaluation])?;
-            if let Some(row) = rows.into_iter().next() {
-                let artifact = jobs.artifact(&standing.candidate, &row.plan, watch)?;
-                crate::result::write(
-                    &path,
-                    store,
-                    ground,
-                    &row,
-                    &artifact,
-                    &summary,
-                    clock.unix(),
-                )?;
+        match &code {
+            Some((row, artifact)) => {
+                let at = clock.unix();
+                crate::result::write(&path, store, ground, row, artifact, &summary, at)?;
             }
-        } else {
             // What an earlier round found and this one does not confirm is not left as its result.
-            let _ = std::fs::remove_file(&path);
+            None => {
+                let _ = std::fs::remove_file(&path);
+            }
         }
         store.put(key::SUMMARY, &summary)?;
         store.put(key::PHASE, &Phase::Done)?;

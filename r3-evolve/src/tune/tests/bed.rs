@@ -392,7 +392,8 @@ pub fn outcome(ask: &Ask, verdict: Verdict, ratio: f64, noise: f64, counts: bool
         role,
         verdict,
         worst: None,
-        times: if right {
+        // As the engine does it: held-out launches are judged, and not timed.
+        times: if right && role == Role::Tuned {
             regimes.iter().map(|regime| timing(*regime)).collect()
         } else {
             Vec::new()
