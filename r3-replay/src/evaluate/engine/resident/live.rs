@@ -8,10 +8,9 @@ use std::rc::Rc;
 use r3_archive::model::{LaunchId, LaunchRecord};
 
 use super::budget::lengths;
-use super::kept::{Copies, Expected, Kept, LaunchKeys, Mask, Restoring, Spilled};
+use super::kept::{Expected, Kept, LaunchKeys, Mask, Restoring};
 use super::{Resident, Trouble, not_ready};
-use crate::device::pool::Buffer;
-use crate::device::{AddressRange, HostCopy};
+use crate::device::AddressRange;
 use crate::replay::{self, InPlace};
 use crate::restore::contents::KnownRegion;
 use crate::restore::plan::merge;

@@ -1,28 +1,23 @@
 //! Making a launch ready: the original runs, and what it writes, leaves and needs is found out.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use r3_archive::model::{LaunchId, LaunchRecord, RegionOwner};
+use r3_archive::model::{LaunchId, RegionOwner};
 
 use super::fills;
-use super::kept::{
-    BufferClass, BufferFacts, Copies, Expected, Facts, Kept, LaunchKeys, Mask, Piece, Untouched,
-};
+use super::kept::{BufferClass, BufferFacts, Copies, Expected, Facts, Kept, LaunchKeys};
 use super::layout::{Chunks, Masks, regions};
 use super::live::Live;
 use super::profile;
 use super::sites::{self, Site};
 use super::variables::{CONSTANT_MEMORY, Variable};
 use super::{Bound, Resident, Trouble, not_ready};
-use crate::compare::{Allowance, Tolerances, buffer_names};
-use crate::device::{AddressRange, COMPARE_CHUNK};
+use crate::compare::{Allowance, buffer_names};
+use crate::device::COMPARE_CHUNK;
 use crate::evaluate::engine::Watch;
-use crate::names::readable;
-use crate::noise;
 use crate::replay::{InPlace, Shape, rule_of_region};
 use crate::restore::contents::Source;
-use crate::restore::segments::{self, Moment, Region};
+use crate::restore::segments::{Moment, Region};
 
 impl Resident<'_> {
     /// Makes a launch ready. It is among `launches` afterwards, unless the device is lost or the machine failed.

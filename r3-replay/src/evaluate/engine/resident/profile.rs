@@ -15,16 +15,11 @@ use std::time::Instant;
 use r3_archive::model::LaunchId;
 
 use super::fills::{Scratch, changed_bits, fills};
-use super::judgement::{Judgement, piece_jobs};
-use super::kept::Kept;
 use super::layout::{Chunks, Masks, regions};
 use super::sites::words;
-use super::{Bound, Resident, Trouble, not_ready, variables};
+use super::{Bound, Resident, Trouble, not_ready};
 use crate::compare::ElementType;
-use crate::device::pool::Buffer;
-use crate::device::{
-    AddressRange, COMPARE_CHUNK, Judged, MarkJob, MaskChange, MaskJob, Place, Source, Stream,
-};
+use crate::device::{AddressRange, Place, Stream};
 use crate::evaluate::engine::{Lost, Watch};
 use crate::replay::InPlace;
 use crate::restore::contents;
