@@ -89,15 +89,21 @@ impl Space {
     }
 }
 
+/// Whether there is such a knob.
+pub(super) fn is_knob(name: &str) -> bool {
+    KNOBS.iter().any(|(known, _)| *known == name)
+}
+
+/// For people: that there is no such knob.
+pub(super) fn no_knob(name: &str) -> String {
+    let names: Vec<&str> = KNOBS.iter().map(|(name, _)| *name).collect();
+    format!("`{name}` is no knob of a kernel: {}", names.join(", "))
+}
+
 /// Why a value means nothing to a knob.
 pub(super) fn meaning(name: &str, value: &Value, facts: &KernelFacts) -> Result<(), String> {
-    let Some((_, apply)) = KNOBS.iter().find(|(known, _)| *known == name) else {
-        let names: Vec<&str> = KNOBS.iter().map(|(name, _)| *name).collect();
-        return Err(format!(
-            "`{name}` is no knob of a kernel: {}",
-            names.join(", ")
-        ));
-    };
+    let known = KNOBS.iter().find(|(known, _)| *known == name);
+    let (_, apply) = known.ok_or_else(|| no_knob(name))?;
     apply(&mut Candidate::default(), value, &Point::default(), facts)
         .ok_or_else(|| format!("`{name} = {value}` means nothing"))
 }

@@ -26,7 +26,9 @@ impl Space {
         let complete = self
             .parameters
             .iter()
-            .all(|one| !one.varied || one.domain.grid_is_complete());
+            .enumerate()
+            .filter(|(at, one)| one.varied && self.is_reachable(*at))
+            .all(|(_, one)| one.domain.grid_is_complete());
         // What can never be together may leave few of very many.
         if complete && about <= 20.0 * COUNTED as f64 {
             let mut count = 0;
@@ -41,6 +43,28 @@ impl Space {
             return Size::Exactly(count);
         }
         Size::About(about)
+    }
+
+    /// Whether some point may have the parameter at a place. Conditions speak of earlier ones.
+    fn is_reachable(&self, at: usize) -> bool {
+        let Some(parameter) = self.parameters.get(at) else {
+            return false;
+        };
+        parameter.when.iter().all(|condition| {
+            let mut earlier = self.parameters.iter().take(at);
+            let Some(place) = earlier.position(|one| one.name == condition.parameter) else {
+                return false;
+            };
+            let values = self.parameters.get(place).map(Parameter::grid);
+            let holds = |value: &Value| {
+                let text = value.text();
+                condition
+                    .values
+                    .iter()
+                    .any(|one| Some(one.as_str()) == text)
+            };
+            values.unwrap_or_default().iter().any(holds) && self.is_reachable(place)
+        })
     }
 
     /// Points from a parameter on, without regard to what can never be together.

@@ -46,8 +46,12 @@ pub(super) fn shapes(recorded: [u32; 3], free: [bool; 3], most: u32) -> Shapes {
             (near(shape) > 1, narrow, near(shape), flat)
         });
     }
-    all.retain(|shape| *shape != recorded);
-    all.dedup();
+    let mut seen = vec![recorded];
+    all.retain(|shape| {
+        let new = !seen.contains(shape);
+        seen.push(*shape);
+        new
+    });
     let dropped = if dimensions > 1 && all.len() > MOST_SHAPES {
         all.split_off(MOST_SHAPES)
     } else {
@@ -69,8 +73,8 @@ fn splits(recorded: [u32; 3], free: [bool; 3], total: u32, fixed: u32) -> Vec<[u
         }
     };
     let mut shapes = Vec::new();
-    // With a fixed dimension that is no power of two the total is the nearest that fits.
-    let wanted = (total / fixed.max(1)).max(1);
+    // With a fixed dimension that is no power of two the total is the next smaller one that fits.
+    let wanted = 1 << (total / fixed.max(1)).max(1).ilog2();
     for &x in &powers(0) {
         for &y in &powers(1) {
             for &z in &powers(2) {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::super::candidate::{level_of, meaning, original};
+use super::super::candidate::{is_knob, level_of, meaning, no_knob, original};
 use super::super::{Condition, Domain, KernelFacts, Never, Parameter, Space, Value};
 use super::SpaceError;
 
@@ -120,6 +120,9 @@ impl Reader<'_> {
         if space.parameter(&name).is_some() {
             return Err(self.error(&entry.name, format!("there are two parameters `{name}`")));
         }
+        if space.kernel.is_some() && !is_knob(&name) {
+            return Err(self.error(&entry.name, no_knob(&name)));
+        }
         let given = [
             entry.values.is_some(),
             entry.integer.is_some(),
@@ -151,6 +154,13 @@ impl Reader<'_> {
                 None => return Err(self.error(&place, format!("`{name}` needs `longest`"))),
             };
             let items = self.unique(&items)?;
+            let no_pass = items.iter().find(|item| level_of(item).is_none());
+            if let (Some(item), true) = (no_pass, space.kernel.is_some()) {
+                return Err(self.error(
+                    &place,
+                    format!("`{name}`: `{item}` is no pass that may be in a sequence"),
+                ));
+            }
             let domain = Domain::Sequence {
                 items,
                 longest,
@@ -176,12 +186,6 @@ impl Reader<'_> {
         if let (Some(facts), Domain::Sequence { items, .. }) = (&space.kernel, &domain) {
             let one = Value::List(items.iter().take(1).cloned().collect());
             meaning(&name, &one, facts).map_err(|message| self.error(&entry.name, message))?;
-            if let Some(item) = items.iter().find(|item| level_of(item).is_none()) {
-                return Err(self.error(
-                    &place,
-                    format!("`{name}`: `{item}` is no pass that may be in a sequence"),
-                ));
-            }
         }
         Ok(Parameter {
             name,

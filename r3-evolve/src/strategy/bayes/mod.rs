@@ -45,6 +45,9 @@ pub struct Bayesian {
     feasible: Feasible,
     /// Points that a combining stage has still to give.
     combinations: usize,
+    /// Whether the surroundings of the best point are where to look most: the prior's plan has looked around already, or there are
+    /// only numbers and orders.
+    smooth: bool,
     /// Points that were chosen by the models.
     turn: u64,
     /// All points of a small space that were not seen when it was last looked at.
@@ -103,6 +106,7 @@ impl Bayesian {
             encoder: Encoder::new(&space),
             random: Random::new(seed),
             design: Design::new(&space, &prior),
+            smooth: !prior.stages.is_empty() || !has_names(&space),
             seen: BTreeSet::new(),
             pending: BTreeMap::new(),
             right: BTreeMap::new(),
@@ -295,10 +299,15 @@ impl Bayesian {
         best.map(|(_, point)| point)
     }
 
+    /// One in so many points is drawn blindly: more as long as little is known.
+    fn blind_every(&self) -> u64 {
+        if self.smooth || self.turn > 50 { 12 } else { 4 }
+    }
+
     /// By the models.
     fn modelled(&mut self) -> Option<Point> {
         self.turn += 1;
-        if self.right.is_empty() || self.turn % 12 == 0 {
+        if self.right.is_empty() || self.turn.is_multiple_of(self.blind_every()) {
             return self.blind();
         }
         let ranked = self.ranked();
@@ -326,7 +335,7 @@ impl Bayesian {
         for _ in 0..NEIGHBOURS / 4 {
             near.extend(self.space.neighbour(&incumbent, &mut self.random));
         }
-        let local = matches!(self.turn % 4, 1 | 3);
+        let local = self.turn % 4 == 1 || (self.smooth && self.turn % 4 == 3);
         let mut pool = near;
         let model = self.additive();
         if !local {
@@ -470,6 +479,12 @@ impl Bayesian {
         }
         some
     }
+}
+
+/// Whether a space has parameters with names for values.
+fn has_names(space: &Space) -> bool {
+    let mut parameters = space.parameters.iter();
+    parameters.any(|one| matches!(one.domain, Domain::Choice(_)))
 }
 
 /// A place in a list of weights whose sum is 1.
