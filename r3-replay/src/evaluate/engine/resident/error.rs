@@ -53,6 +53,8 @@ impl Trouble {
                 by_candidate: candidate,
                 poisoned: None,
             }),
+            // Of what a launch takes itself: stacks, above all.
+            DeviceError::Call { code: 2, .. } if candidate => Self::Refused(text),
             DeviceError::Call { code, .. } if REFUSALS.contains(&code) => Self::Refused(text),
             _ => Self::Machine(text),
         }

@@ -10,6 +10,7 @@ use super::layout::{Chunks, Masks, regions};
 use super::live::Live;
 use super::profile;
 use super::sites::{self, Site};
+use super::trials::HOUSEKEEPING;
 use super::variables::{CONSTANT_MEMORY, Variable};
 use super::{Bound, Resident, Trouble, not_ready};
 use crate::compare::{Allowance, buffer_names};
@@ -103,7 +104,7 @@ impl Resident<'_> {
             sums: self.keys.key(),
         };
         self.launches.insert(id, kept);
-        watch.within(self.options.run_limit, "memory is put in place");
+        watch.within(HOUSEKEEPING, "memory is put in place");
         let trouble = |error| Trouble::of_replay(error, false);
         let place = self.arrange(&record, &mut known)?;
         self.replayer

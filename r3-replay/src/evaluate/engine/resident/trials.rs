@@ -1,6 +1,7 @@
 //! Runs of the original while a launch is made ready, and what they are held against.
 
 use std::rc::Rc;
+use std::time::Duration;
 
 use r3_archive::model::LaunchId;
 
@@ -13,6 +14,9 @@ use crate::evaluate::engine::Watch;
 use crate::names::readable;
 use crate::noise;
 use crate::replay::InPlace;
+
+/// Limit of what is done with memory between runs of the original: an archive may be as large as the device.
+pub(super) const HOUSEKEEPING: Duration = Duration::from_secs(3600);
 
 /// How often it is begun anew when the original turns out to write elsewhere in another run.
 const ATTEMPTS: u32 = 4;
@@ -343,6 +347,7 @@ impl Resident<'_> {
         let what = format!("launch {}, the original {what}", bound.launch());
         watch.within(self.options.run_limit, &what);
         self.run(bound).map_err(|trouble| trouble.during(&what))?;
+        watch.within(HOUSEKEEPING, "what the original left is looked at");
         self.settle(bound)
     }
 
