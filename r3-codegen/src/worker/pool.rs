@@ -177,11 +177,8 @@ impl Pool {
                         String::new()
                     };
                     let worn = child.jobs >= self.limits.jobs;
-                    if answer.retire || worn || answer.resident > self.limits.resident {
-                        self.discard(child);
-                    } else {
-                        self.state().idle.push(child);
-                    }
+                    let worn = worn || answer.retire || answer.resident > self.limits.resident;
+                    self.keep(child, !worn);
                     return answer.result.map_err(|failure| with_log(failure, log));
                 }
                 // It died while it waited: this recipe has nothing to do with that.
@@ -307,6 +304,17 @@ impl Pool {
         let gone = || io::Error::other("the thread that starts workers is gone");
         orders.send((options, reply)).map_err(|_| gone())?;
         answer.recv().map_err(|_| gone())?
+    }
+
+    /// Has a child wait for the next recipe, unless it is not to be used again or the pool was stopped meanwhile.
+    fn keep(&self, child: Child, usable: bool) {
+        let mut state = self.state();
+        if usable && !state.stopped {
+            state.idle.push(child);
+        } else {
+            drop(state);
+            self.discard(child);
+        }
     }
 
     /// Ends a child for good.

@@ -193,6 +193,11 @@ struct Script {
 }
 
 impl Script {
+    fn unusable(&self, launch: LaunchId) -> Option<String> {
+        let unusable = self.is("unusable") && launch.0 == 2;
+        unusable.then(|| "the script says so".to_owned())
+    }
+
     fn is(&self, what: &str) -> bool {
         self.folder.join(what).exists()
     }
@@ -259,8 +264,7 @@ impl DeviceEngine for Script {
         watch.idle();
         let prepared = launches.iter().map(|launch| Prepared {
             launch: *launch,
-            unusable: (self.is("unusable") && launch.0 == 2)
-                .then(|| "the script says so".to_owned()),
+            unusable: self.unusable(*launch),
             written: 4,
             restored: 4,
             kept: 4,
@@ -333,7 +337,7 @@ impl DeviceEngine for Script {
             image,
             blocks_per_multiprocessor: None,
             launches: Vec::new(),
-            score: right.then(|| Score {
+            score: right.then_some(Score {
                 ratio: Ratio {
                     median,
                     low: median,

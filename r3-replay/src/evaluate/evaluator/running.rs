@@ -70,7 +70,10 @@ pub(super) fn work(
     while let Some(next) = inner.shared.next_to_run() {
         let begun = Instant::now();
         match next {
-            ToRun::Control(control) => device.control(control),
+            ToRun::Control(control) => {
+                device.control(control);
+                device.tell(begun.elapsed());
+            }
             ToRun::Job(id, ready, entry) => {
                 let run = AssertUnwindSafe(|| device.job(id, &ready, &entry));
                 let outcome = catch_unwind(run).unwrap_or_else(|_| {
@@ -80,10 +83,11 @@ pub(super) fn work(
                         "the evaluator failed while the candidate ran: see its log",
                     )
                 });
+                // Before the outcome: who hears of it may ask for the status.
+                device.tell(begun.elapsed());
                 inner.shared.ran(id, &ready, outcome);
             }
         }
-        device.tell(begun.elapsed());
     }
     device.worker.end();
     inner.shared.device(number, |device| device.process = None);
