@@ -102,3 +102,78 @@ impl Shape {
             .fold(1u32, |product, n| product.saturating_mul(*n))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::empty_launch;
+
+    fn launch() -> LaunchRecord {
+        LaunchRecord {
+            grid: [79, 2, 1],
+            block: [128, 4, 1],
+            dynamic_shared: 1000,
+            ..empty_launch()
+        }
+    }
+
+    fn shaped(change: LaunchChange) -> Result<Shape, String> {
+        shape(&launch(), &change)
+    }
+
+    #[test]
+    fn nothing_changes_by_itself() {
+        let found = shaped(LaunchChange::default()).unwrap();
+        assert_eq!(found, Shape::recorded(&launch()));
+    }
+
+    #[test]
+    fn at_least_as_many_threads_as_recorded_run_in_each_dimension() {
+        let found = shaped(LaunchChange {
+            block: Some([96, 3, 1]),
+            ..LaunchChange::default()
+        })
+        .unwrap();
+        // 79 · 128 = 10112 threads in blocks of 96, 2 · 4 = 8 in blocks of 3.
+        assert_eq!(found.grid, [106, 3, 1]);
+        assert_eq!((found.threads(), found.dynamic_shared), (288, 1000));
+    }
+
+    #[test]
+    fn rules_for_grid_and_shared_memory_are_followed() {
+        let found = shaped(LaunchChange {
+            block: Some([64, 4, 1]),
+            grid: [GridRule::Scale(1, 2), GridRule::Blocks(7), GridRule::Same],
+            shared: SharedRule::PerThread,
+            carveout: Some(50),
+        })
+        .unwrap();
+        assert_eq!(found.grid, [40, 7, 1]);
+        // Half of 1000, in steps of 16.
+        assert_eq!((found.dynamic_shared, found.carveout), (512, Some(50)));
+    }
+
+    #[test]
+    fn what_cuda_cannot_launch_is_an_error_that_says_why() {
+        let refused = |change: LaunchChange| shaped(change).unwrap_err();
+        let block = |block| LaunchChange {
+            block: Some(block),
+            ..LaunchChange::default()
+        };
+        assert!(refused(block([2048, 1, 1])).contains("2048 threads in x"));
+        assert!(refused(block([1, 1, 65])).contains("65 threads in z"));
+        assert!(refused(block([0, 1, 1])).contains("0 threads"));
+        let grid = |y| LaunchChange {
+            grid: [GridRule::Cover, y, GridRule::Cover],
+            ..LaunchChange::default()
+        };
+        assert!(refused(grid(GridRule::Blocks(65_536))).contains("65536 blocks in y"));
+        assert!(refused(grid(GridRule::Scale(1, 0))).contains("divided by 0"));
+        assert!(refused(grid(GridRule::Scale(u32::MAX, 1))).contains("blocks in y"));
+        let carveout = LaunchChange {
+            carveout: Some(101),
+            ..LaunchChange::default()
+        };
+        assert!(refused(carveout).contains("101 %"));
+    }
+}
