@@ -8,7 +8,7 @@
 //! ```
 //!
 //! [`resident`] keeps launches ready. [`run`] makes an [`Engine`](run::Engine) of it; `trial` leads one candidate from its
-//! guards to its score: [`gate`] decides whether it is right, [`perturb`] whether it still is with other inputs, [`race`]
+//! guards to `score`: [`gate`] decides whether it is right, [`perturb`] whether it still is with other inputs, [`race`]
 //! how fast it is, [`stats`] and [`noise`] what of that can be claimed, [`bound`] and [`floor`] what cannot be. `stand` is
 //! what all of them run on.
 //!
@@ -38,6 +38,8 @@ mod options;
 pub mod resident;
 
 mod trial;
+
+mod score;
 
 mod stand;
 
