@@ -260,6 +260,13 @@ fn what_would_be_done_is_said_and_nothing_left_behind() {
         "{names:?}"
     );
 
+    // Nor of one that cannot begin.
+    let missing = bed
+        .evolve(&["tune", "a.r3", "--kernel", "nothing", "--device", "cpu"])
+        .run();
+    assert_eq!(missing.end, End::Exit(2), "{missing}");
+    assert!(!bed.path().join("a-nothing.run").exists());
+
     let nameless = bed.evolve(&["tune", "a.r3"]).run();
     assert!(nameless.stderr.contains("which kernel"), "{nameless}");
     let unknown = bed

@@ -195,23 +195,41 @@ pub fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
     if keeps && Store::has_begun(&folder).map_err(Failure::new)? {
         return Err(Failure::new(crate::store::StoreError::Exists(folder)));
     }
+    let result = begin(args, &settings, &folder, keeps, out);
+    if result.is_err() && keeps && !folder.join(crate::store::FILE).exists() {
+        // Nothing has begun, and nothing is left of it.
+        for name in ["serve.log", "run.lock"] {
+            let _ = std::fs::remove_file(folder.join(name));
+        }
+        let _ = std::fs::remove_dir(&folder);
+    }
+    result
+}
+
+fn begin(
+    args: &Args,
+    settings: &Settings,
+    folder: &Path,
+    keeps: bool,
+    out: &mut Output,
+) -> Result<(), Failure> {
     let archive = ArchiveFile::read(&settings.archive).map_err(Failure::new)?;
     let clock = SystemClock::default();
     let mut store = if keeps {
         // The folder is there for the server's log; the database comes with its content.
-        Some(Unborn::new(&folder)?)
+        Some(Unborn::new(folder)?)
     } else {
         None
     };
     let log = store.as_ref().map(|_| folder.join("serve.log"));
-    let mut server = connect(args, &settings, log)?;
-    let ground = ground(&mut server, &settings).map_err(Failure::new)?;
-    let space = space(args, &settings, &ground)?;
+    let mut server = connect(args, settings, log)?;
+    let ground = ground(&mut server, settings).map_err(Failure::new)?;
+    let space = space(args, settings, &ground)?;
     if args.print_space {
         return out.text(&space.to_toml());
     }
     if args.dry_run {
-        return dry_run(&settings, &ground, &space, out);
+        return dry_run(settings, &ground, &space, out);
     }
     if args.baseline_only {
         return baseline(args, &ground, out);
@@ -222,7 +240,7 @@ pub fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
     };
     let mut store = unborn.create()?;
     let write = |store: &Store| -> Result<(), crate::store::StoreError> {
-        store.put(key::SETTINGS, &settings)?;
+        store.put(key::SETTINGS, settings)?;
         store.put(key::ENVIRONMENT, &environment)?;
         store.put(key::KERNEL, &ground.kernel)?;
         store.put(key::PREPARED, &ground.prepared)?;
@@ -237,7 +255,7 @@ pub fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
     go(
         args,
         &mut store,
-        &settings,
+        settings,
         &space,
         &ground,
         &mut server,
@@ -270,7 +288,6 @@ fn resume(args: &Args, out: &mut Output) -> Result<(), Failure> {
         _ => return Err(Failure::new("which run? Say --run DIR")),
     };
     let mut store = Store::open(&folder).map_err(Failure::new)?;
-    let before: Settings = store.need(key::SETTINGS).map_err(Failure::new)?;
     let old_space = store
         .text(key::SPACE)
         .map_err(Failure::new)?
@@ -280,6 +297,7 @@ fn resume(args: &Args, out: &mut Output) -> Result<(), Failure> {
                 folder.display()
             ))
         })?;
+    let before: Settings = store.need(key::SETTINGS).map_err(Failure::new)?;
     let settings = changed_settings(args, &before)?;
     let archive = ArchiveFile::read(&settings.archive).map_err(Failure::new)?;
     let was: Environment = store.need(key::ENVIRONMENT).map_err(Failure::new)?;

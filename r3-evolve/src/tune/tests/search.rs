@@ -53,7 +53,7 @@ fn the_whole_space_is_searched_and_every_verdict_counted() {
     );
     assert_eq!((tuned.shapes[0].tuned, tuned.shapes[0].held_out), (3, 1));
     let store = crate::store::Store::look(store.folder()).unwrap();
-    assert_eq!(store.count_samples().unwrap() > 0, true);
+    assert!(store.count_samples().unwrap() > 0);
 }
 
 #[test]
