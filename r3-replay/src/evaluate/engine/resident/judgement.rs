@@ -2,7 +2,7 @@
 
 use super::kept::{Kept, Piece};
 use super::live::Live;
-use super::{Bound, Resident, Trouble, guard, not_ready, variables};
+use super::{Bound, Resident, Trouble, guard, not_in_place, not_ready, variables};
 use crate::compare::Tally;
 use crate::device::{AddressRange, JudgeJob, Judged, MarkJob, MaskChange, Place, Source};
 use crate::evaluate::outcome::Worst;
@@ -110,6 +110,9 @@ impl Resident<'_> {
             Some(kept) => kept.sites[1].clone(),
             None => return Err(not_ready(launch)),
         };
+        if self.live.as_ref().is_none_or(|live| live.launch != launch) {
+            return Err(not_in_place(launch));
+        }
         self.point_as_recorded(bound, &sites)?;
         let (Some(kept), Some(live)) = (self.launches.get(&launch), &self.live) else {
             return Err(not_ready(launch));

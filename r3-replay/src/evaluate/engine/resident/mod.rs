@@ -298,7 +298,7 @@ impl<'a> Resident<'a> {
 
     /// Launches, and waits until it is done.
     pub fn run(&mut self, bound: &Bound) -> Result<(), Trouble> {
-        self.used(bound);
+        self.used(bound)?;
         let ran = self
             .replayer
             .launch_bound(&bound.code)
@@ -308,7 +308,7 @@ impl<'a> Resident<'a> {
 
     /// Launches, waits until it is done, and returns what that took.
     pub fn run_timed(&mut self, bound: &Bound) -> Result<Effort, Trouble> {
-        self.used(bound);
+        self.used(bound)?;
         let ran = self.replayer.launch_bound_timed(&bound.code);
         self.after_run(ran, bound)
     }
@@ -325,14 +325,16 @@ impl<'a> Resident<'a> {
         })
     }
 
-    fn used(&mut self, bound: &Bound) {
+    fn used(&mut self, bound: &Bound) -> Result<(), Trouble> {
         self.clock += 1;
-        if let Some(live) = &mut self.live {
-            live.unjudged |= bound.candidate;
+        match &mut self.live {
+            Some(live) if live.launch == bound.launch() => live.unjudged |= bound.candidate,
+            _ => return Err(not_in_place(bound.launch())),
         }
         if let Some(kept) = self.launches.get_mut(&bound.launch()) {
             kept.used = self.clock;
         }
+        Ok(())
     }
 
     fn place(&mut self, places: &[Place], candidate: bool) -> Result<(), Trouble> {
@@ -370,6 +372,12 @@ fn guards(live: &Live, key: u64) -> impl Iterator<Item = Place> + '_ {
 /// The stream of guards: by address, so that each place has its own bytes.
 fn guard(key: u64) -> Stream {
     Stream::new(key.rotate_left(17) ^ 0x6775_6172_6473_0000)
+}
+
+fn not_in_place(launch: LaunchId) -> Trouble {
+    Trouble::Machine(format!(
+        "launch {launch} is not in place: a run or a judgement comes after a reset"
+    ))
 }
 
 fn not_ready(launch: LaunchId) -> Trouble {

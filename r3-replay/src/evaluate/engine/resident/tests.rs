@@ -334,6 +334,14 @@ fn switching_launches_under_any_budget_gives_what_a_fresh_restore_gives() {
             let judgement = judge(&mut resident, bound, key);
             assert!(judgement.is_right(), "{:?}: {judgement:?}", bound.launch());
         }
+        // The memory of another launch is in place for the next: it must be reset first.
+        let present = resident.live.as_ref().unwrap().launch;
+        let absent = bounds.iter().find(|b| b.launch() != present).unwrap();
+        assert!(matches!(resident.run(absent), Err(Trouble::Machine(_))));
+        assert!(matches!(
+            resident.judgement(absent),
+            Err(Trouble::Machine(_))
+        ));
         let kept = resident.kept_bytes();
         for bound in bounds {
             resident.unbind(bound).unwrap();
