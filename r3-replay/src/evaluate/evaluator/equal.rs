@@ -43,6 +43,8 @@ pub(super) fn code_hash(image: &Image) -> u128 {
         each_section(&image.bytes, |name, kind, bytes| {
             sections.push((name.to_vec(), kind, bytes));
         })?;
+        // `e_flags`: the architecture.
+        hasher.update(image.bytes.get(0x30..0x34)?);
         for (name, kind, bytes) in sections {
             if [&b".note"[..], b".debug", b".nv_debug"]
                 .iter()
@@ -88,6 +90,9 @@ fn each_section<'b>(bytes: &'b [u8], mut found: impl FnMut(&'b [u8], u32, &'b [u
         let word = bytes.get(at..)?.first_chunk::<4>()?;
         Some(u32::from_le_bytes(*word))
     };
+    // The program headers say where segments are; a file without them is no whole one.
+    let segments = usize::from(u16_at(0x36)?).checked_mul(usize::from(u16_at(0x38)?))?;
+    bytes.get(u64_at(0x20)?..)?.get(..segments)?;
     let (table, size) = (u64_at(0x28)?, usize::from(u16_at(0x3a)?));
     let (count, names) = (usize::from(u16_at(0x3c)?), usize::from(u16_at(0x3e)?));
     if size < HEADER || count == 0 {
@@ -275,7 +280,7 @@ mod tests {
     use crate::evaluate::candidate::CandidateId;
 
     /// A cubin of `ptxas` 13.0, which notes its command line.
-    const CUBIN: &[u8] = include_bytes!(concat!(
+    static CUBIN: &[u8] = include_bytes!(concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/../r3-image/tests/fixtures/saxpy-13.0-sm_90a.cubin"
     ));

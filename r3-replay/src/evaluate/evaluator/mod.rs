@@ -5,9 +5,9 @@
 //!             (bounded: full is an error)                         yes: the same outcome
 //! ```
 //!
-//! Threads: one for each compile worker ([`compiling`]), one for each device ([`running`]); all that they share is the
-//! [`state`], which decides who does what next. [`kernels`] keeps what is known of archives and their kernels, [`equal`]
-//! which outcome stands for which code.
+//! Threads: one for each compile worker (`compiling`), one for each device (`running`); all that they share is the `state`,
+//! which decides who does what next. `kernels` keeps what is known of archives and their kernels, `equal` which outcome
+//! stands for which code.
 
 mod artifact;
 mod compiling;
