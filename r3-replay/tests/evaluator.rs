@@ -348,24 +348,30 @@ fn workers_that_are_killed_in_the_middle_cost_no_verdict() {
 }
 
 #[test]
-fn a_fresh_process_is_one_and_the_rest_is_not_blamed_for_it() {
+fn a_fresh_process_is_one_that_only_others_of_its_kind_were_in_before() {
     let stage = Stage::new();
     let evaluator = Evaluator::new(options(&stage)).unwrap();
-    let usual = outcome(&evaluator, submit(&evaluator, Act::Right, 1));
-    let fresh = Request {
-        plan: Plan {
-            fresh_process: true,
-            ..Plan::default()
-        },
-        ..request(&evaluator, Act::Right, 2)
+    let mut number = 0;
+    let mut run = |act: Act, fresh_process: bool| {
+        number += 1;
+        let request = Request {
+            plan: Plan {
+                fresh_process,
+                ..Plan::default()
+            },
+            ..request(&evaluator, act, number)
+        };
+        let outcome = outcome(&evaluator, evaluator.submit(request).unwrap());
+        assert_eq!(outcome.cost.restarts, 0, "that is nobody's fault");
+        evaluator.status().restarts
     };
-    let fresh = outcome(&evaluator, evaluator.submit(fresh).unwrap());
-    assert_eq!(
-        (usual.verdict, fresh.verdict),
-        (Verdict::Right, Verdict::Right)
-    );
-    assert_eq!((usual.cost.restarts, fresh.cost.restarts), (0, 0));
-    assert_eq!(evaluator.status().restarts, 1);
+    assert_eq!(run(Act::Right, false), 0);
+    assert_eq!(run(Act::Right, true), 1);
+    assert_eq!(run(Act::Right, true), 1);
+    assert_eq!(run(Act::Cheat, true), 1);
+    assert_eq!(run(Act::Right, true), 2);
+    assert_eq!(run(Act::Right, false), 2);
+    assert_eq!(run(Act::Right, true), 3);
 }
 
 #[test]

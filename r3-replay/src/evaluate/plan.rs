@@ -31,7 +31,7 @@ pub struct Plan {
     pub regime: Regime,
     /// Whether the code is compiled twice and must come out equal.
     pub compile_twice: bool,
-    /// Whether the worker is started anew before it.
+    /// Whether it runs in a process in which no candidate ran but right ones that asked for the same.
     pub fresh_process: bool,
     /// Whether it is measured although an equal candidate was.
     pub again: bool,

@@ -65,6 +65,7 @@ pub(super) fn work(
         ready: HashSet::new(),
         ready_archive: None,
         generation: 0,
+        used: 0,
     };
     device.tell(Duration::ZERO);
     while let Some(next) = inner.shared.next_to_run() {
@@ -103,6 +104,8 @@ struct Device<'i> {
     ready_archive: Option<ArchiveRef>,
     /// The process that has them.
     generation: u64,
+    /// The last process that ran a candidate which others may not follow where a fresh process is asked for.
+    used: u64,
 }
 
 /// Why a candidate has no result.
@@ -239,13 +242,21 @@ impl Device<'_> {
         let give_up = || inner.shared.is_ending() || inner.shared.is_abandoned(id);
         let begun = Instant::now();
         let started = self.worker.started();
+        // Candidates that ask for a fresh process share one, as long as each was right.
         let fresh = ready.task.plan.fresh_process;
-        if fresh {
+        let renewed = fresh && self.used == started;
+        if renewed {
             self.worker.end();
         }
         let result = self.judge(&ready.task, &entry.reference, &give_up);
+        let right = result
+            .as_ref()
+            .is_ok_and(|result| result.verdict.is_right());
+        if !fresh || !right {
+            self.used = self.worker.started();
+        }
         // The start that was asked for is none that the candidate caused.
-        let restarts = (self.worker.started() - started).saturating_sub(u64::from(fresh));
+        let restarts = (self.worker.started() - started).saturating_sub(u64::from(renewed));
         let candidate = CandidateId(0);
         let mut outcome = match result {
             Ok(result) => outcome_of(ready, result),
