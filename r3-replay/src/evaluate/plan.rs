@@ -11,6 +11,8 @@ pub struct Plan {
     pub launches: Vec<Weighted>,
     /// Launches on which a candidate must be right too, and which do not count for its score.
     pub held_out: Vec<LaunchId>,
+    /// Whether held-out launches are timed as well: they do not count for the score, and show whether they lose.
+    pub time_held_out: bool,
     /// How many runs of the launches with perturbed floating-point inputs, the original being the oracle.
     pub perturbed: u32,
     /// Whether right candidates are timed.
@@ -19,7 +21,7 @@ pub struct Plan {
     pub screen: u32,
     /// See `screen`.
     pub drop_ratio: f64,
-    /// Pairs of original and candidate, at least.
+    /// Pairs of original and candidate, at least. In a search (with a `screen`), all launches together.
     pub least_pairs: u32,
     /// Pairs at most: a race doubles their number as long as a candidate may still be the best.
     pub most_pairs: u32,
@@ -65,6 +67,7 @@ impl Default for Plan {
         Self {
             launches: Vec::new(),
             held_out: Vec::new(),
+            time_held_out: false,
             perturbed: 0,
             time: true,
             screen: 3,
@@ -93,6 +96,7 @@ impl Plan {
     /// For what is to be claimed: a fresh process, 100 pairs in both regimes, perturbed inputs, compiled twice.
     pub fn final_claim() -> Self {
         Self {
+            time_held_out: true,
             perturbed: 4,
             screen: 0,
             least_pairs: 100,

@@ -33,7 +33,8 @@ impl Course<'_, '_, '_> {
         watch: &dyn Watch,
         result: &mut TaskResult,
     ) -> Result<(), Stop> {
-        let tuned: Vec<&Run> = runs.iter().filter(|run| run.role == Role::Tuned).collect();
+        let plan = &self.task.plan;
+        let tuned: Vec<&Run> = runs.iter().filter(|run| run.is_timed(plan)).collect();
         for (run, lane) in tuned.iter().zip(&mut self.stand.lanes) {
             let original = Shape::recorded(&run.facts.record);
             let original = self
@@ -43,7 +44,6 @@ impl Course<'_, '_, '_> {
                 .map_err(Stop::of_original)?;
             lane.original = Some(original);
         }
-        let plan = &self.task.plan;
         let small = tuned.iter().all(|run| run.facts.kept <= SWAP_MOST);
         self.stand.swap_one_in = match (plan.perturbed, small) {
             (0, true) => SWAP_ONE_IN,
@@ -106,12 +106,13 @@ impl Course<'_, '_, '_> {
                 let outcome = result
                     .launches
                     .iter_mut()
-                    .find(|of| of.launch == run.launch && of.role == Role::Tuned);
+                    .find(|of| of.launch == run.launch && of.role == run.role);
                 if let Some(outcome) = outcome {
                     outcome.times.push(timing);
                 }
             }
-            let worst = raced.launches.iter().map(|found| found.ratio.median);
+            let worst = raced.launches.iter().take(self.tuned);
+            let worst = worst.map(|found| found.ratio.median);
             let new = Score {
                 ratio: raced.ratio,
                 worst: worst.fold(0.0, f64::max),
@@ -175,6 +176,11 @@ impl Course<'_, '_, '_> {
 }
 
 impl Run {
+    /// Whether times are taken.
+    pub fn is_timed(&self, plan: &Plan) -> bool {
+        self.role == Role::Tuned || (self.role == Role::HeldOut && plan.time_held_out)
+    }
+
     fn noise(&self, regime: Regime) -> f64 {
         match regime {
             Regime::Cold => self.ready.cold_noise.unwrap_or(self.ready.prepared.noise),
@@ -201,18 +207,29 @@ fn rules(plan: &Plan, tuned: &[&Run], regime: Regime, counts: bool) -> Rules {
         .iter()
         .find(|(below, _)| shortest < *below)
         .map_or(1, |(_, more)| *more);
+    // In a search, launches share the pairs: what is told of all of them together is as certain. So many rounds as an
+    // interval of 95 % takes there are in any case.
+    let shared = match plan.screen {
+        0 => 1,
+        _ => u32::try_from(tuned.len()).unwrap_or(u32::MAX).max(1),
+    };
+    let share = |pairs: u32, at_least: u32| pairs.div_ceil(shared).max(at_least.min(pairs));
+    let most = plan.most_pairs.max(plan.least_pairs);
     Rules {
         weights: tuned.iter().map(|run| run.weight).collect(),
         cold: regime == Regime::Cold,
         counts,
-        screen: plan.screen,
+        screen: share(plan.screen, 1),
         drop_ratio: plan.drop_ratio,
-        least: plan.least_pairs,
-        most: plan.most_pairs.max(plan.least_pairs).saturating_mul(more),
-        warmup: plan.warmup_pairs,
+        least: share(plan.least_pairs, 2),
+        most: share(most, LEAST_ROUNDS).saturating_mul(more),
+        warmup: plan.warmup_pairs.div_ceil(shared),
         incumbent: plan.incumbent,
     }
 }
+
+/// Rounds of the sign test for 95 %, and two that may be off.
+const LEAST_ROUNDS: u32 = 8;
 
 fn named_timed(stop: Stop) -> Stop {
     match stop {

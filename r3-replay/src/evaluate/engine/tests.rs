@@ -597,6 +597,35 @@ fn without_times_a_candidate_is_only_judged() {
 }
 
 #[test]
+fn held_out_launches_are_timed_when_that_is_wanted_and_do_not_count() {
+    let saxpy = Sample::open("saxpy");
+    let mut task = saxpy.with(&[]);
+    task.plan.held_out = vec![LaunchId(2)];
+    task.plan.time_held_out = true;
+    task.plan.perturbed = 2;
+    let result = saxpy.one(task);
+    assert_eq!((result.verdict, result.reason), (Verdict::Right, None));
+    let times = |role| {
+        let mut of = result
+            .launches
+            .iter()
+            .filter(move |launch| launch.role == role);
+        of.next().map(|launch| launch.times.len())
+    };
+    assert_eq!(
+        (times(Role::Tuned), times(Role::HeldOut)),
+        (Some(1), Some(1))
+    );
+    assert!(
+        result
+            .launches
+            .iter()
+            .all(|launch| launch.role != Role::Perturbed || launch.launch == LaunchId(1))
+    );
+    assert_eq!(result.score.unwrap().ratio.median, 1.0);
+}
+
+#[test]
 fn two_engines_one_after_the_other_share_a_device() {
     let saxpy = Sample::open("saxpy");
     let reverse = Sample::open("vmm");

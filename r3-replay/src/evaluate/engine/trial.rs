@@ -14,7 +14,7 @@ use super::shape::{self, Shape};
 use super::stand::{Judged, Lane, PERTURBED, Stand, Stop};
 use super::{Lost, Task, TaskResult, Watch, gate, noise};
 use crate::evaluate::outcome::{LaunchOutcome, Role, Verdict};
-use crate::evaluate::plan::Regime;
+use crate::evaluate::plan::{Plan, Regime};
 use crate::remix::facts;
 
 /// A launch of a task.
@@ -72,7 +72,7 @@ impl Engine<'_> {
         let brought = self.brought(task, kernel)?;
         let mut runs = self.runs(task, kernel, result)?;
         if task.plan.time && task.plan.regime != Regime::Warm && !site.device.counts {
-            self.cold_noise(&mut runs, &site, watch)?;
+            self.cold_noise(&mut runs, &task.plan, &site, watch)?;
             result.notes.extend(site.floor.doubt());
         }
         let mut stand = stand(&mut self.resident, &mut self.keys, watch, &site, Vec::new());
@@ -82,6 +82,7 @@ impl Engine<'_> {
             task,
             brought: &brought,
             tables: Vec::new(),
+            tuned: runs.iter().filter(|run| run.role == Role::Tuned).count(),
         };
         let judged = course.gate(&runs, result).and_then(|()| {
             course.perturbed(result)?;
@@ -235,8 +236,14 @@ impl Engine<'_> {
     }
 
     /// The noise with flushed caches, where it is not known yet.
-    fn cold_noise(&mut self, runs: &mut [Run], site: &Site, watch: &dyn Watch) -> Result<(), Stop> {
-        for run in runs.iter_mut().filter(|run| run.role == Role::Tuned) {
+    fn cold_noise(
+        &mut self,
+        runs: &mut [Run],
+        plan: &Plan,
+        site: &Site,
+        watch: &dyn Watch,
+    ) -> Result<(), Stop> {
+        for run in runs.iter_mut().filter(|run| run.is_timed(plan)) {
             if run.ready.cold_noise.is_some() {
                 continue;
             }
@@ -260,6 +267,8 @@ pub(super) struct Course<'c, 's, 'a> {
     brought: &'c Brought,
     /// What its tables held when it was loaded, lane by lane.
     pub tables: Vec<Vec<Vec<u8>>>,
+    /// Lanes of tuned launches: these are the first.
+    pub tuned: usize,
 }
 
 impl Course<'_, '_, '_> {
@@ -298,7 +307,7 @@ impl Course<'_, '_, '_> {
             limit: run.ready.limit,
             original: None,
             candidate,
-            fixed: run.fixed,
+            fixed: run.fixed || run.role != Role::Tuned,
             right_under: None,
         });
         if result.image == 0 {
@@ -329,7 +338,7 @@ impl Course<'_, '_, '_> {
         gate::gate(self.stand, lane)?;
         self.same_tables(lane, &tables)?;
         match run.role {
-            Role::HeldOut => {
+            Role::HeldOut if !self.task.plan.time_held_out => {
                 let lane = self.stand.lanes.pop();
                 if let Some(lane) = lane {
                     self.stand
@@ -355,7 +364,7 @@ impl Course<'_, '_, '_> {
     /// Judges the candidate on other inputs.
     fn perturbed(&mut self, result: &mut TaskResult) -> Result<(), Stop> {
         let wanted = self.task.plan.perturbed;
-        let lanes = self.stand.lanes.len().max(1);
+        let lanes = self.tuned.max(1);
         for index in 0..wanted {
             let lane = index as usize % lanes;
             let Some(launch) = self.stand.lanes.get(lane).map(|lane| lane.launch) else {

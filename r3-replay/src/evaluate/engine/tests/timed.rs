@@ -482,3 +482,20 @@ fn times_of_all_launches_make_one_score() {
         one.samples.len() + other.samples.len()
     );
 }
+
+#[test]
+fn launches_share_the_pairs_of_a_search() {
+    let saxpy = Sample::open("saxpy");
+    let of = |launches: &[u64]| Task {
+        plan: Plan {
+            launches: launches.iter().copied().map(tuned).collect(),
+            incumbent: Some(2.0),
+            ..Plan::default()
+        },
+        ..saxpy.with(&[])
+    };
+    let (results, _) = evaluate(&saxpy, Manner::default(), &[of(&[1]), of(&[1, 2])]);
+    let pairs = |result: &TaskResult| result.score.unwrap().pairs;
+    assert_eq!(pairs(&results[0]), pairs(&results[1]));
+    assert!(results[1].score.unwrap().ratio.confidence >= 0.95);
+}
