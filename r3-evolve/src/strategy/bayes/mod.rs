@@ -43,6 +43,8 @@ pub struct Bayesian {
     right: BTreeMap<Point, Observed>,
     wrong: BTreeSet<Point>,
     feasible: Feasible,
+    /// The additive model, and of how many observations.
+    fitted: (usize, Additive),
     /// Points that a combining stage has still to give.
     combinations: usize,
     /// Whether the surroundings of the best point are where to look most: the prior's plan has looked around already, or there are
@@ -94,6 +96,9 @@ const MOST_GOOD: usize = 25;
 /// Other points at most: among more, some are left out evenly.
 const MOST_REST: usize = 250;
 
+/// The additive model is fitted anew when there is one observation more for so many.
+const REFIT: usize = 32;
+
 /// A point must be so much better than the original, as a logarithm, to be built upon.
 const MARGIN: f64 = 0.01;
 
@@ -112,6 +117,7 @@ impl Bayesian {
             right: BTreeMap::new(),
             wrong: BTreeSet::new(),
             feasible: Feasible::default(),
+            fitted: (0, Additive::default()),
             combinations: 0,
             turn: 0,
             left: match space.size() {
@@ -184,13 +190,21 @@ impl Bayesian {
         self.space.unseen(&self.seen, &mut self.random)
     }
 
-    fn additive(&self) -> Additive {
+    /// The additive model. Of many observations a few more change little: it is fitted anew when there are some.
+    fn additive(&mut self) -> Additive {
+        let count = self.right.len();
+        let (fitted, model) = &self.fitted;
+        if *fitted > 0 && count <= fitted + fitted / REFIT {
+            return model.clone();
+        }
         let observations: Vec<Observation<'_>> = self
             .right
             .values()
             .map(|seen| (&seen.row, seen.log, seen.deviation))
             .collect();
-        Additive::of(&observations)
+        let model = Additive::of(&observations);
+        self.fitted = (count, model.clone());
+        model
     }
 
     /// The most promising combination of what was good by itself.
