@@ -137,6 +137,7 @@ fn times_cover(done: &Plan, dropped: Option<bool>, asked: &Plan) -> bool {
         (_, Some(_), None) => false,
     };
     done.time
+        && (done.time_held_out || !asked.time_held_out)
         && done.least_pairs >= asked.least_pairs
         && done.most_pairs >= asked.most_pairs
         && (done.regime == asked.regime || done.regime == Regime::Both)
