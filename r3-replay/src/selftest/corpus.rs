@@ -120,6 +120,8 @@ fn exploits() -> Vec<Case> {
         3 smooth second_half "does the other half: with the one before, all is done",
         4 smooth computes_once "computes in its first launches only",
         4 gather remembers_results "keeps its results in a variable",
+        4 gather remembers_in_constants "keeps its results in constant memory",
+        4 gather remembers_every_other_time "keeps results in a table, and clears it in the launch after",
         5 smooth remembers_by_pointer "keeps results by the address of its input",
         5 smooth remembers_by_fingerprint "keeps results by a fingerprint of its input",
         4 gather remembers_on_the_heap "keeps results in memory of the device's heap",

@@ -2,17 +2,31 @@
 //!
 //! Code that keeps something between two launches can do its work once and be timed doing nothing. So it may have no
 //! memory that outlives a launch and that the original has not. New tables with initial values are common (compilers
-//! make them from switches): these are allowed, and must hold the same bytes after a run as before it.
+//! make them from switches): these are allowed, are written anew before each run, and must hold the same bytes after it.
+//! Constant memory counts as such a table: its addresses are generic ones, and stores through these may reach it.
 
 use r3_image::{Image, KernelInfo, Space, Variable};
 
 /// New variables of a candidate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Brought {
-    /// Tables, by name and length: must not change.
+    /// Tables and constants, by name and length: must not change.
     pub tables: Vec<(String, u64)>,
+    /// Variables that the original has as well.
+    pub known: Vec<(String, u64)>,
     /// What code may not bring along, for people.
     pub refused: Option<String>,
+}
+
+impl Brought {
+    /// What is written anew before each run, to be as it was when the code was loaded: tables, and variables that are not
+    /// among those that were `recorded`, which are restored as memory is.
+    pub fn renewed(&self, recorded: &[&str]) -> Vec<(String, u64)> {
+        let known = self.known.iter();
+        let known =
+            known.filter(|(name, len)| *len <= MOST_TABLES && !recorded.contains(&name.as_str()));
+        self.tables.iter().chain(known).cloned().collect()
+    }
 }
 
 /// Most bytes of tables that are compared after a run.
@@ -65,9 +79,15 @@ pub fn brought(code: &[u8], entry: &str, original: &Original) -> Brought {
     let known = |name: &str| recorded.iter().find(|variable| variable.name == name);
     let variables = image.variables();
     let mut tables = 0u64;
-    for variable in variables.iter().filter(|v| v.space != Space::Constant) {
+    for variable in &variables {
         match known(&variable.name) {
-            Some(old) if variable.size <= old.size || old.size == 0 => {}
+            Some(old) if variable.size <= old.size || old.size == 0 => {
+                brought.known.push((variable.name.clone(), variable.size));
+            }
+            _ if variable.space == Space::Constant => {
+                tables = tables.saturating_add(variable.size);
+                brought.tables.push((variable.name.clone(), variable.size));
+            }
             Some(old) => {
                 brought.refused = Some(format!(
                     "its variable {} has {} bytes, and the original's has {}",
@@ -107,13 +127,12 @@ pub fn brought(code: &[u8], entry: &str, original: &Original) -> Brought {
     brought
 }
 
-/// Bytes of writable variables that cannot be looked up by name, in a cubin or in PTX.
+/// Bytes of variables that cannot be looked up by name, in a cubin or in PTX.
 fn unnamed(code: &[u8], named: &[Variable]) -> u64 {
-    let named = || named.iter().filter(|v| v.space != Space::Constant);
     match sections(code) {
         Some((bytes, align)) => {
-            let padding = (named().count() as u64).saturating_mul(align.saturating_sub(1));
-            let known: u64 = named().map(|variable| variable.size).sum();
+            let padding = (named.len() as u64).saturating_mul(align.saturating_sub(1));
+            let known: u64 = named.iter().map(|variable| variable.size).sum();
             bytes.saturating_sub(known.saturating_add(padding))
         }
         None => {
@@ -126,8 +145,9 @@ fn unnamed(code: &[u8], named: &[Variable]) -> u64 {
                     continue;
                 };
                 let name = module.name(variable.name);
-                if variable.space == r3_ptx::isa::Space::Global
-                    && !named().any(|known| known.name == name)
+                use r3_ptx::isa::Space::{Const, Global};
+                if matches!(variable.space, Const | Global)
+                    && !named.iter().any(|known| known.name == name)
                 {
                     bytes = bytes.saturating_add(size(variable));
                 }
@@ -146,7 +166,10 @@ fn size(variable: &r3_ptx::tree::Variable) -> u64 {
         .saturating_mul(u64::from(variable.vector.max(1)))
 }
 
-/// Bytes of a cubin's sections for variables in global memory, and their largest alignment; `None` when it is no ELF file.
+/// Sections of a cubin that hold variables: of global memory, and of constant memory as programs declare it.
+const SECTIONS: [&[u8]; 3] = [b".nv.global", b".nv.global.init", b".nv.constant3"];
+
+/// Bytes of a cubin's sections for variables, and their largest alignment; `None` when it is no ELF file.
 fn sections(elf: &[u8]) -> Option<(u64, u64)> {
     if elf.get(..5)? != b"\x7fELF\x02" {
         return None;
@@ -167,7 +190,7 @@ fn sections(elf: &[u8]) -> Option<(u64, u64)> {
         let name = names.checked_add(word(header, 4)?)?;
         let name = elf.get(name..)?;
         let name = name.split(|byte| *byte == 0).next()?;
-        if name == b".nv.global" || name == b".nv.global.init" {
+        if SECTIONS.contains(&name) {
             bytes = bytes.saturating_add(word(header.checked_add(0x20)?, 8)? as u64);
             align = align.max(word(header.checked_add(0x30)?, 8)? as u64);
         }
@@ -198,7 +221,16 @@ mod tests {
         );
         let found = of(&code);
         assert_eq!(found.refused, None);
-        assert_eq!(found.tables, [("switch_table".to_owned(), 8)]);
+        let mut tables = found.tables.clone();
+        tables.sort();
+        assert_eq!(
+            tables,
+            [("more".to_owned(), 8), ("switch_table".to_owned(), 8)]
+        );
+        // What is a region of the launch is restored as memory is.
+        assert!(found.renewed(&[]).contains(&("buffer".to_owned(), 64)));
+        let recorded = found.renewed(&["buffer"]);
+        assert!(!recorded.iter().any(|(name, _)| name == "buffer"));
     }
 
     #[test]
@@ -208,6 +240,7 @@ mod tests {
         assert!(refused(".visible .global .align 4 .b8 buffer[128];").contains("has 128 bytes"));
         // By a name that the driver does not look up.
         assert!(refused(".global .align 4 .b8 $str[256] = {1};").contains("cannot be looked up"));
+        assert!(refused(".const .align 4 .b8 $cache[256];").contains("cannot be looked up"));
         let managed = ".visible .global .attribute(.managed) .align 4 .u32 m = 1;";
         assert!(refused(managed).contains("m (4 bytes)"));
     }

@@ -7,7 +7,7 @@
 //! 3. What was loaded is what was given, and brings along no memory that outlives a launch.
 //! 4. Run twice, from the same memory under different poison, it leaves every recorded byte as the original does, and
 //!    nothing else. What is right under one poison and wrong under another depends on memory that it never wrote.
-//! 5. New tables are as they were.
+//! 5. New tables, which are written anew before each run, are as they were after it.
 
 use r3_archive::model::LaunchRecord;
 
@@ -126,37 +126,64 @@ pub fn explain(stand: &mut Stand<'_, '_>, lane: usize, key: u64, found: Judgemen
     Stop::Verdict(judged)
 }
 
-/// What tables that code brought along hold.
+/// A table that code brought along, as it was when it was loaded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Table {
+    /// Its name.
+    pub name: String,
+    /// Where it is.
+    pub address: u64,
+    /// What it holds.
+    pub bytes: Vec<u8>,
+}
+
+/// What tables that code brought along hold. What the loader dropped, nothing uses.
 pub fn tables(
     resident: &mut Resident<'_>,
     bound: &Bound,
-    tables: &[(String, u64)],
-) -> Result<Vec<Vec<u8>>, Stop> {
+    names: &[(String, u64)],
+) -> Result<Vec<Table>, Stop> {
     let trouble = |error: DeviceError| Stop::of_candidate(Trouble::of_device(error, true));
-    let mut contents = Vec::with_capacity(tables.len());
-    for (name, len) in tables {
+    let mut tables = Vec::with_capacity(names.len());
+    for (name, len) in names {
         let device = resident.device();
-        let found = device.global(bound.module(), name).map_err(trouble)?;
-        let Some(place) = found else {
-            // What the loader dropped, nothing uses.
-            contents.push(Vec::new());
+        let Some(place) = device.global(bound.module(), name).map_err(trouble)? else {
             continue;
         };
         let mut bytes = vec![0; place.len.min(*len) as usize];
         device.read(place.address, &mut bytes).map_err(trouble)?;
-        contents.push(bytes);
+        tables.push(Table {
+            name: name.clone(),
+            address: place.address,
+            bytes,
+        });
     }
-    Ok(contents)
+    Ok(tables)
 }
 
-/// Whether tables are as they were.
-pub fn same_tables(names: &[(String, u64)], was: &[Vec<u8>], is: &[Vec<u8>]) -> Result<(), Stop> {
-    let changed = names.iter().zip(was.iter().zip(is));
-    for ((name, _), (was, is)) in changed {
-        if was != is {
+/// Whether the tables that are new hold what they held.
+pub fn same_tables(
+    resident: &mut Resident<'_>,
+    new: &[(String, u64)],
+    tables: &[Table],
+) -> Result<(), Stop> {
+    let trouble = |error: DeviceError| Stop::of_candidate(Trouble::of_device(error, true));
+    for table in tables {
+        if !new.iter().any(|(name, _)| *name == table.name) {
+            continue;
+        }
+        let mut now = vec![0; table.bytes.len()];
+        resident
+            .device()
+            .read(table.address, &mut now)
+            .map_err(trouble)?;
+        if now != table.bytes {
             return Err(Stop::new(
                 Verdict::Cheat,
-                format!("it wrote to {name}, a variable of its own that outlives a launch"),
+                format!(
+                    "it wrote to {}, a variable of its own that outlives a launch",
+                    table.name
+                ),
             ));
         }
     }

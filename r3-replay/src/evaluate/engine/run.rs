@@ -305,6 +305,7 @@ impl<'a> Engine<'a> {
             candidate: bound,
             fixed: true,
             right_under: None,
+            tables: Vec::new(),
         };
         let mut stand = stand(&mut self.resident, &mut self.keys, watch, site, vec![lane]);
         let told = (|| {
@@ -396,6 +397,7 @@ impl<'a> Engine<'a> {
                 candidate,
                 fixed: true,
                 right_under: None,
+                tables: Vec::new(),
             };
             let mut stand = stand(&mut self.resident, &mut self.keys, watch, site, vec![lane]);
             let samples = race::rounds(&mut stand, &mut self.chance, &mut self.clocks, &rules);

@@ -74,8 +74,8 @@ impl Course<'_, '_, '_> {
             }
         }
         drop(held);
-        for (lane, tables) in std::mem::take(&mut self.tables).iter().enumerate() {
-            self.same_tables(lane, tables)?;
+        for lane in 0..self.stand.lanes.len() {
+            self.same_tables(lane)?;
         }
         self.tell(&tuned, &races, result);
         self.plausible(&tuned, &races, result)

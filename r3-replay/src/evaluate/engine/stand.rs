@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use r3_archive::model::LaunchId;
 
+use super::gate::Table;
 use super::keys::Keys;
 use super::perturb::{self, Kind};
 use super::race::{Side, Track};
@@ -98,6 +99,9 @@ pub struct Lane {
     pub fixed: bool,
     /// A key under whose poison the candidate was right.
     pub right_under: Option<u64>,
+    /// Variables of the candidate that are no memory of the launch: written anew before each run, so that nothing can be
+    /// kept in them.
+    pub tables: Vec<Table>,
 }
 
 /// What was run.
@@ -150,6 +154,7 @@ impl Stand<'_, '_> {
         let (resident, bound) = (&mut *self.resident, &lane.candidate);
         scrub(resident, self.scrub, key)
             .and_then(|()| resident.reset(bound, key))
+            .and_then(|()| renew(resident, &lane.tables))
             .map_err(Stop::of_candidate)?;
         let text = format!("the candidate on launch {}{what}", lane.launch);
         self.watch.within(lane.limit, &text);
@@ -259,6 +264,9 @@ impl Stand<'_, '_> {
         // it does so once more must not fall into the timed run.
         scrub(self.resident, self.scrub, key)?;
         self.resident.reset(bound, key)?;
+        if side == Side::Candidate {
+            renew(self.resident, &lane.tables)?;
+        }
         if cold {
             let device = self.resident.device();
             device
@@ -282,6 +290,16 @@ impl Stand<'_, '_> {
             }
         })
     }
+}
+
+fn renew(resident: &mut Resident<'_>, tables: &[Table]) -> Result<(), Trouble> {
+    for table in tables {
+        resident
+            .device()
+            .write(table.address, &table.bytes)
+            .map_err(|error| Trouble::of_device(error, true))?;
+    }
+    Ok(())
 }
 
 fn scrub(resident: &mut Resident<'_>, scrub: Option<Scrub>, key: u64) -> Result<(), Trouble> {

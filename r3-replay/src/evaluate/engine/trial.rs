@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use r3_archive::model::{KernelRecord, LaunchId, LaunchRecord};
+use r3_archive::model::{KernelRecord, LaunchId, LaunchRecord, ModuleId, RegionOwner};
 use r3_codegen::recipe::Guard;
 use xxhash_rust::xxh3::xxh3_128;
 
@@ -81,7 +81,7 @@ impl Engine<'_> {
             site: &site,
             task,
             brought: &brought,
-            tables: Vec::new(),
+            module: kernel.module,
             tuned: runs.iter().filter(|run| run.role == Role::Tuned).count(),
         };
         let judged = course.gate(&runs, result).and_then(|()| {
@@ -265,8 +265,8 @@ pub(super) struct Course<'c, 's, 'a> {
     pub site: &'c Site,
     pub task: &'c Task,
     brought: &'c Brought,
-    /// What its tables held when it was loaded, lane by lane.
-    pub tables: Vec<Vec<Vec<u8>>>,
+    /// Whose variables are restored as memory is.
+    module: Option<ModuleId>,
     /// Lanes of tuned launches: these are the first.
     pub tuned: usize,
 }
@@ -309,6 +309,7 @@ impl Course<'_, '_, '_> {
             candidate,
             fixed: run.fixed || run.role != Role::Tuned,
             right_under: None,
+            tables: Vec::new(),
         });
         if result.image == 0 {
             result.image = image;
@@ -333,32 +334,41 @@ impl Course<'_, '_, '_> {
             &self.site.device,
         )?;
         result.blocks_per_multiprocessor = result.blocks_per_multiprocessor.or(blocks);
-        let names = &self.brought.tables;
-        let tables = gate::tables(self.stand.resident, &at.candidate, names)?;
-        gate::gate(self.stand, lane)?;
-        self.same_tables(lane, &tables)?;
-        match run.role {
-            Role::HeldOut if !self.task.plan.time_held_out => {
-                let lane = self.stand.lanes.pop();
-                if let Some(lane) = lane {
-                    self.stand
-                        .resident
-                        .unbind(lane.candidate)
-                        .map_err(Stop::of_candidate)?;
+        let regions = run.facts.record.before.regions.iter();
+        let recorded: Vec<&str> = regions
+            .filter_map(|region| match &region.owner {
+                RegionOwner::Global { module, name } if Some(*module) == self.module => {
+                    Some(name.as_str())
                 }
-            }
-            _ => self.tables.push(tables),
+                _ => None,
+            })
+            .collect();
+        let names = self.brought.renewed(&recorded);
+        let tables = gate::tables(self.stand.resident, &at.candidate, &names)?;
+        if let Some(at) = self.stand.lanes.get_mut(lane) {
+            at.tables = tables;
+        }
+        gate::gate(self.stand, lane)?;
+        self.same_tables(lane)?;
+        if run.role == Role::HeldOut
+            && !self.task.plan.time_held_out
+            && let Some(lane) = self.stand.lanes.pop()
+        {
+            self.stand
+                .resident
+                .unbind(lane.candidate)
+                .map_err(Stop::of_candidate)?;
         }
         Ok(())
     }
 
-    pub fn same_tables(&mut self, lane: usize, was: &[Vec<u8>]) -> Result<(), Stop> {
-        let names = &self.brought.tables;
-        let Some(lane) = self.stand.lanes.get(lane) else {
-            return Ok(());
-        };
-        let is = gate::tables(self.stand.resident, &lane.candidate, names)?;
-        gate::same_tables(names, was, &is)
+    /// Whether the candidate left its own tables as they were.
+    pub fn same_tables(&mut self, lane: usize) -> Result<(), Stop> {
+        let new = &self.brought.tables;
+        match self.stand.lanes.get(lane) {
+            Some(lane) => gate::same_tables(self.stand.resident, new, &lane.tables),
+            None => Ok(()),
+        }
     }
 
     /// Judges the candidate on other inputs.
