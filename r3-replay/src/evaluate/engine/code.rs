@@ -240,7 +240,7 @@ mod tests {
         assert!(refused(".visible .global .align 4 .b8 buffer[128];").contains("has 128 bytes"));
         // By a name that the driver does not look up.
         assert!(refused(".global .align 4 .b8 $str[256] = {1};").contains("cannot be looked up"));
-        assert!(refused(".const .align 4 .b8 $cache[256];").contains("cannot be looked up"));
+        assert!(refused(".const .align 4 .b8 $str[256];").contains("cannot be looked up"));
         let managed = ".visible .global .attribute(.managed) .align 4 .u32 m = 1;";
         assert!(refused(managed).contains("m (4 bytes)"));
     }

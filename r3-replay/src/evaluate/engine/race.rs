@@ -29,13 +29,20 @@ pub enum Side {
     Candidate,
 }
 
+/// Which runs of a pair are verified.
+#[derive(Clone, Copy, Debug, Default)]
+struct Checked {
+    candidate: bool,
+    original: bool,
+}
+
 /// What a race is run on.
 pub trait Track {
     /// Why it cannot go on: the candidate failed, or the device did.
     type Stop;
 
     /// The time of a run from restored and poisoned memory, with flushed caches in the cold regime. With `check`, all that
-    /// it left is compared.
+    /// it left is compared: what a candidate leaves, and what an original does that runs beside one.
     fn time(
         &mut self,
         launch: usize,
@@ -216,13 +223,14 @@ impl<'r, T: Track> Race<'r, T> {
         for launch in 0..self.rules.weights.len() {
             let rounds = u64::from(self.rules.warmup) + self.keys.below(3);
             for round in 0..rounds {
-                self.once(launch, round.is_multiple_of(2), false)?;
+                self.once(launch, round.is_multiple_of(2), Checked::default())?;
             }
         }
         Ok(())
     }
 
-    /// Rounds until there are so many. The last one, and one that chance picks, are verified.
+    /// Rounds until there are so many. The candidate's last run, and one that chance picks, are verified, and the
+    /// original's last one: a candidate that slows the original down is no faster.
     fn rounds(&mut self, until: u32) -> Result<(), T::Stop> {
         let have = self.samples.first().map_or(0, Vec::len) as u32;
         let new = u64::from(until.saturating_sub(have));
@@ -235,7 +243,11 @@ impl<'r, T: Track> Race<'r, T> {
                 if launch == swapped && round == elsewhere && new > 1 {
                     self.track.elsewhere(launch)?;
                 }
-                let check = round + 1 == new || (round == checked && new >= MOST_UNCHECKED);
+                let last = round + 1 == new;
+                let check = Checked {
+                    candidate: last || (round == checked && new >= MOST_UNCHECKED),
+                    original: last,
+                };
                 let sample = self.pair(launch, (u64::from(have) + round) as usize, check)?;
                 if let Some(samples) = self.samples.get_mut(launch) {
                     samples.push(sample);
@@ -246,7 +258,7 @@ impl<'r, T: Track> Race<'r, T> {
     }
 
     /// A pair with clocks that are not held down, as far as that can be had.
-    fn pair(&mut self, launch: usize, round: usize, check: bool) -> Result<Sample, T::Stop> {
+    fn pair(&mut self, launch: usize, round: usize, check: Checked) -> Result<Sample, T::Stop> {
         let candidate_first = !(round + launch + self.first).is_multiple_of(2);
         let mut pause = FIRST_PAUSE;
         for _ in 0..MOST_RETRIES {
@@ -271,7 +283,7 @@ impl<'r, T: Track> Race<'r, T> {
         &mut self,
         launch: usize,
         candidate_first: bool,
-        check: bool,
+        check: Checked,
     ) -> Result<Sample, T::Stop> {
         let cold = self.rules.cold;
         let mut sample = Sample {
@@ -282,9 +294,11 @@ impl<'r, T: Track> Race<'r, T> {
         };
         for candidate in [candidate_first, !candidate_first] {
             if candidate {
+                let check = check.candidate;
                 sample.candidate = self.track.time(launch, Side::Candidate, cold, check)?;
             } else {
-                sample.original = self.track.time(launch, Side::Original, cold, false)?;
+                let check = check.original;
+                sample.original = self.track.time(launch, Side::Original, cold, check)?;
             }
         }
         sample.sm_clock_mhz = self.track.clock();

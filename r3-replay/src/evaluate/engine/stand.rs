@@ -240,6 +240,49 @@ impl Stand<'_, '_> {
         Ok(count)
     }
 
+    /// What an original says that is wrong beside a candidate. One that varies may be so now and then.
+    fn wrong_original(&mut self, lane: usize, found: Judgement) -> Result<(), Stop> {
+        let Some((launch, original)) = self
+            .lanes
+            .get(lane)
+            .and_then(|lane| Some((lane, lane.original.as_ref()?)))
+        else {
+            return Ok(());
+        };
+        let reason = found.reason().unwrap_or_default();
+        let by_candidate = found.strays.is_some() || found.is_cheat();
+        if by_candidate || launch.facts.deterministic {
+            return Err(Stop::new(
+                Verdict::Cheat,
+                format!(
+                    "the original, run beside it, is not right any more: something that is the original's own was                      changed; {reason}"
+                ),
+            ));
+        }
+        for _ in 0..2 {
+            let key = self.keys.key();
+            self.resident
+                .reset(original, key)
+                .map_err(Stop::of_original)?;
+            let text = format!("the original on launch {}, once more", launch.launch);
+            self.watch.within(launch.limit, &text);
+            let ran = self.resident.run(original);
+            self.watch.idle();
+            ran.map_err(Stop::of_original)?;
+            let again = self
+                .resident
+                .judgement(original)
+                .map_err(Stop::of_original)?;
+            if again.is_right() {
+                return Ok(());
+            }
+        }
+        Err(Stop::new(
+            Verdict::Unjudged,
+            format!("the original varies more than several runs of it showed; {reason}"),
+        ))
+    }
+
     /// Takes all code off the device.
     pub fn unbind(&mut self) -> Result<(), Trouble> {
         let mut result = Ok(());
@@ -320,17 +363,23 @@ impl Track for Stand<'_, '_> {
             Side::Candidate => Stop::of_candidate,
             Side::Original => Stop::of_original,
         })?;
-        if let (true, Some(at)) = (check, self.lanes.get(lane)) {
-            let judgement = self
-                .resident
-                .judgement(&at.candidate)
-                .map_err(Stop::of_candidate)?;
-            if !judgement.is_right() {
+        let Some(at) = self.lanes.get(lane).filter(|_| check) else {
+            return Ok(time);
+        };
+        let bound = match (side, &at.original) {
+            (Side::Candidate, _) => &at.candidate,
+            (Side::Original, Some(original)) => original,
+            (Side::Original, None) => return Ok(time),
+        };
+        let judgement = self.resident.judgement(bound).map_err(Stop::of_candidate)?;
+        match (judgement.is_right(), side) {
+            (true, _) => Ok(time),
+            (false, Side::Candidate) => {
                 let key = self.last;
-                return Err(gate::explain(self, lane, key, judgement));
+                Err(gate::explain(self, lane, key, judgement))
             }
+            (false, Side::Original) => self.wrong_original(lane, judgement).map(|()| time),
         }
-        Ok(time)
     }
 
     fn elsewhere(&mut self, lane: usize) -> Result<(), Stop> {

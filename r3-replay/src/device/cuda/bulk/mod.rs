@@ -96,6 +96,8 @@ pub struct Bulk<M> {
     at_a_time: u32,
     /// Number of the last call whose answer carries it.
     ticket: u64,
+    /// Where tables were written since they were wiped.
+    written: Option<AddressRange>,
 }
 
 impl<M: Machine> Bulk<M> {
@@ -105,12 +107,33 @@ impl<M: Machine> Bulk<M> {
             machine,
             at_a_time: at_a_time.max(1),
             ticket: 0,
+            written: None,
         }
     }
 
-    /// [`Device::place`](crate::device::Device::place).
+    /// [`Device::place`](crate::device::Device::place). Code that is tried comes after it: no table is left on the device
+    /// then, since keys and addresses of sealed copies are in tables.
     pub fn place(&mut self, pieces: &[Place]) -> Result<(), DeviceError> {
-        self.each(Kernel::Place, pieces, |piece| piece.len)
+        let placed = self.each(Kernel::Place, pieces, |piece| piece.len);
+        self.wipe().and(placed)
+    }
+
+    /// Clears the tables on the device, behind what still works with them.
+    fn wipe(&mut self) -> Result<(), DeviceError> {
+        match self.written.take() {
+            Some(written) => self.machine.fill(written.start(), 0, written.len()),
+            None => Ok(()),
+        }
+    }
+
+    fn upload(&mut self, table: &[u8]) -> Result<u64, DeviceError> {
+        let address = self.machine.upload(table)?;
+        let end = address.saturating_add(table.len() as u64);
+        self.written = match self.written {
+            Some(known) => AddressRange::between(known.start().min(address), known.end().max(end)),
+            None => AddressRange::between(address, end),
+        };
+        Ok(address)
     }
 
     /// [`Device::mark_equal`](crate::device::Device::mark_equal).
@@ -131,7 +154,7 @@ impl<M: Machine> Bulk<M> {
     ) -> Result<(), DeviceError> {
         for batch in batches(pieces.iter().map(len)) {
             let table = Table::new(pieces, &batch);
-            let address = self.machine.upload(&table.bytes)?;
+            let address = self.upload(&table.bytes)?;
             self.machine
                 .launch(kernel, table.tiles, &[address, table.count])?;
         }
@@ -169,7 +192,7 @@ impl<M: Machine> Bulk<M> {
         let mut at = results;
         for batch in &batches {
             let table = Table::new(ranges, batch);
-            let address = self.machine.upload(&table.bytes)?;
+            let address = self.upload(&table.bytes)?;
             let params = [address, table.count, count_bits, key, at];
             self.machine.launch(Kernel::Sums, table.tiles, &params)?;
             at += 8 * table.count;
@@ -205,7 +228,7 @@ impl<M: Machine> Bulk<M> {
         let mut at = results;
         for batch in &batches {
             let table = Table::new(jobs, batch);
-            let address = self.machine.upload(&table.bytes)?;
+            let address = self.upload(&table.bytes)?;
             let params = [address, table.count, differs];
             self.machine
                 .launch(Kernel::JudgeBits, table.tiles, &params)?;

@@ -136,6 +136,24 @@ impl Bulk<Emulated> {
     }
 }
 
+#[test]
+fn no_key_is_left_on_the_device_once_memory_is_in_place() {
+    let (mut bulk, buffers) = emulated(2, 3);
+    let sealed = Source::sealed(buffers[1], Stream::new(0x0123_4567_89ab_cdef));
+    let job = JudgeJob::exact(Source::memory(buffers[0]), sealed, 64);
+    // A long table, and then a short one that does not cover it.
+    bulk.judge(&[job; 40]).unwrap();
+    let poison = Place::fill(buffers[0], 64, Stream::new(0xfedc_ba98_7654_3210));
+    for places in [&[poison][..], &[]] {
+        bulk.judge(&[job; 40]).unwrap();
+        bulk.place(places).unwrap();
+        let table = bulk.machine().table;
+        let mut left = vec![0; table.len() as usize];
+        bulk.device().read(table.start(), &mut left).unwrap();
+        assert!(left.iter().all(|byte| *byte == 0));
+    }
+}
+
 /// Lengths up to two and a half tiles, with those around the ends of tiles and vectors more often.
 fn len() -> impl Strategy<Value = u64> {
     prop_oneof![

@@ -23,7 +23,12 @@ pub struct Manner {
     pub description: DeviceDescription,
     /// Nanoseconds of a unit of cost.
     pub unit: f64,
+    /// A variable of the code that was loaded last: each timed run of other code that has [`SPOILS`] in it changes it.
+    pub spoilt: Option<&'static str>,
 }
+
+/// See [`Manner::spoilt`].
+const SPOILS: &str = "// spoils what was loaded last";
 
 impl Default for Manner {
     fn default() -> Self {
@@ -31,6 +36,7 @@ impl Default for Manner {
             jitter: 0.004,
             cold: 1.5,
             unit: 1.0,
+            spoilt: None,
             description: DeviceDescription {
                 name: "a device with times".to_owned(),
                 sm: 90,
@@ -59,6 +65,9 @@ pub struct Timed {
     manner: Manner,
     chance: Keys,
     flushed: bool,
+    last: Option<ModuleHandle>,
+    spoiling: Vec<ModuleHandle>,
+    spoilers: Vec<KernelHandle>,
     pub done: Rc<RefCell<Done>>,
 }
 
@@ -73,6 +82,9 @@ impl Timed {
             manner,
             chance: Keys::new(Some(11)),
             flushed: false,
+            last: None,
+            spoiling: Vec::new(),
+            spoilers: Vec::new(),
             done: Rc::default(),
         }
     }
@@ -121,12 +133,31 @@ impl Device for Timed {
     ) -> Result<ModuleHandle, DeviceError> {
         let module = self.inner.load(image, options, globals)?;
         self.done.borrow_mut().loads += 1;
+        self.last = Some(module);
+        if image
+            .windows(SPOILS.len())
+            .any(|part| part == SPOILS.as_bytes())
+        {
+            self.spoiling.push(module);
+        }
         Ok(module)
     }
 
     fn unload(&mut self, module: ModuleHandle) -> Nothing {
         self.done.borrow_mut().unloads += 1;
         self.inner.unload(module)
+    }
+
+    fn kernel(
+        &mut self,
+        module: ModuleHandle,
+        name: &str,
+    ) -> Result<Option<KernelHandle>, DeviceError> {
+        let kernel = self.inner.kernel(module, name)?;
+        if self.spoiling.contains(&module) {
+            self.spoilers.extend(kernel);
+        }
+        Ok(kernel)
     }
 
     fn launch(&mut self, kernel: KernelHandle, config: &LaunchConfig<'_>) -> Nothing {
@@ -141,6 +172,13 @@ impl Device for Timed {
         config: &LaunchConfig<'_>,
     ) -> Result<Effort, DeviceError> {
         self.done.borrow_mut().launches += 1;
+        if let (Some(name), Some(last)) = (self.manner.spoilt, self.last)
+            && self.spoilers.contains(&kernel)
+            && !self.spoiling.contains(&last)
+            && let Some(place) = self.inner.global(last, name)?
+        {
+            self.inner.write(place.address, &[0x40])?;
+        }
         let Effort::Work(work) = self.inner.launch_timed(kernel, config)? else {
             unreachable!("the CPU device counts");
         };
@@ -187,7 +225,6 @@ impl Device for Timed {
         fn zero(&mut self, range: AddressRange) -> Nothing;
         fn write_pieces(&mut self, pieces: &[Piece], fill: &Fill<'_>) -> Nothing;
         fn compare(&mut self, ranges: &[CompareRange]) -> Result<Vec<bool>, DeviceError>;
-        fn kernel(&mut self, module: ModuleHandle, name: &str) -> Result<Option<KernelHandle>, DeviceError>;
         fn global(&mut self, module: ModuleHandle, name: &str) -> Result<Option<GlobalAddress>, DeviceError>;
         fn kernel_attribute(&mut self, kernel: KernelHandle, attribute: i32) -> Result<i32, DeviceError>;
         fn set_kernel_attribute(&mut self, kernel: KernelHandle, attribute: i32, value: i32) -> Nothing;
@@ -401,6 +438,20 @@ fn what_changes_its_mind_while_it_is_timed_is_caught() {
         // Two runs before, and some of the timed ones.
         assert!(!result.verdict.is_right(), "{result:?}");
     }
+}
+
+#[test]
+fn what_changes_a_variable_of_the_original_is_no_faster() {
+    let saxpy = Sample::open("saxpy");
+    let spoilt = Manner {
+        spoilt: Some("coefficients"),
+        ..Manner::default()
+    };
+    let variables = (".const .align 4", &*format!("{SPOILS}\n.const .align 4"));
+    let (results, _) = evaluate(&saxpy, spoilt, &[saxpy.with(&[variables])]);
+    assert_eq!(results[0].verdict, Verdict::Cheat, "{results:?}");
+    let reason = results[0].reason.as_deref().unwrap_or_default();
+    assert!(reason.contains("the original's own"), "{reason}");
 }
 
 #[test]
