@@ -1,6 +1,7 @@
 //! One candidate, from its guards to its last perturbed input; `score` goes on from there.
 
 use std::rc::Rc;
+use std::time::Duration;
 
 use r3_archive::model::{KernelRecord, LaunchId, LaunchRecord, ModuleId, RegionOwner};
 use r3_codegen::recipe::Guard;
@@ -28,6 +29,9 @@ pub(super) struct Run {
     /// Whether its inputs stay as recorded: the original cannot take other ones.
     fixed: bool,
 }
+
+/// Limit of loading code, which drivers may have to compile.
+const LOADING: Duration = Duration::from_secs(180);
 
 /// Guards whose answer is kept.
 const MOST_GUARDS: usize = 4096;
@@ -296,9 +300,11 @@ impl Course<'_, '_, '_> {
     fn gate_one(&mut self, run: &Run, result: &mut TaskResult) -> Result<(), Stop> {
         let resident = &mut *self.stand.resident;
         let code = self.task.code.as_ref();
-        let candidate = resident
-            .bind(run.launch, code, &run.shape)
-            .map_err(Stop::of_candidate)?;
+        let text = format!("the candidate, loaded for launch {}", run.launch);
+        self.stand.watch.within(LOADING, &text);
+        let bound = resident.bind(run.launch, code, &run.shape);
+        self.stand.watch.idle();
+        let candidate = bound.map_err(Stop::of_candidate)?;
         let image = candidate.image();
         let lane = self.stand.lanes.len();
         self.stand.lanes.push(Lane {

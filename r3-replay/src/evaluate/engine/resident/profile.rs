@@ -157,6 +157,7 @@ fn targets(
         .collect();
     order.sort_by_key(|region| (std::cmp::Reverse(changes(region)), region.index));
     let mut targets = Vec::new();
+    let mut too_many = Vec::new();
     for region in order {
         let Some(facts) = kept.facts.buffers.iter().find(|b| b.region == region.index) else {
             continue;
@@ -165,9 +166,18 @@ fn targets(
         // Indices lead out of memory when they are poisoned, and what nothing changes is no output most of the time.
         let index = !facts.element.is_float() && facts.element != ElementType::Bits;
         if targets.len() >= resident.options.most_poisoned {
-            break;
+            if changes(region) > 0 {
+                too_many.push(name);
+            }
+            continue;
         }
         if points(source, region, &recorded)? {
+            if changes(region) > 0 {
+                found.notes.push(format!(
+                    "{name} is not poisoned: it holds words that point into recorded memory. What a candidate leaves out \
+                     there shows only where memory changes"
+                ));
+            }
             continue;
         }
         found.inputs.without_pointers.insert(region.index);
@@ -193,6 +203,13 @@ fn targets(
                 tolerant: !facts.tolerance.is_exact(),
             });
         }
+    }
+    if !too_many.is_empty() {
+        found.notes.push(format!(
+            "{} not poisoned: {} buffers of a launch are, at most",
+            too_many.join(", "),
+            resident.options.most_poisoned,
+        ));
     }
     Ok(targets)
 }

@@ -123,3 +123,17 @@ fn large_parameters_and_reductions() {
     usable("large_params", 2, 10);
     usable("reduction", 2, 10);
 }
+
+#[test]
+fn what_is_not_poisoned_is_told() {
+    let none = ResidentOptions {
+        most_poisoned: 0,
+        ..options()
+    };
+    for name in ["saxpy", "pointer_chase"] {
+        let all = over_and_over(name, 1, 1, none.clone());
+        let told = |note: &String| note.contains("not poisoned: 0 buffers");
+        assert!(all[0].notes.iter().any(told), "{name}: {:?}", all[0].notes);
+        assert_eq!(all[0].written, 0);
+    }
+}
