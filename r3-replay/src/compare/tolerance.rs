@@ -165,11 +165,10 @@ impl Tolerances {
 
     /// Reads the text of a tolerance file; `path` is for messages.
     pub fn parse(text: &str, path: &Path) -> Result<Self, ToleranceError> {
-        let file: ToleranceFile =
-            toml::from_str(text).map_err(|error| ToleranceError::Syntax {
-                path: path.to_owned(),
-                message: error.to_string(),
-            })?;
+        let file: ToleranceFile = toml::from_str(text).map_err(|error| ToleranceError::Syntax {
+            path: path.to_owned(),
+            message: error.to_string(),
+        })?;
         if file.version != TOLERANCE_VERSION {
             return Err(ToleranceError::Version {
                 path: path.to_owned(),

@@ -41,6 +41,11 @@ KINDS = {
 SHARES = {"traps": 2, "hangs": 1, "illegal": 1, "corrupts": 2, "wrong": 2, "no code": 2}
 
 
+def written(kind, number):
+    """A candidate for the self-test's `scale_add`, as PTX."""
+    return PTX.format(kernel="scale_add", extra=KINDS[kind][0].format(n=number))
+
+
 def candidates():
     """(kind, line): the bad ones spread among the right ones."""
     made = []
@@ -48,9 +53,7 @@ def candidates():
     for number in range(COUNT):
         at = number % 100
         kind = turn[at // 10] if at % 10 == 7 else "right"
-        extra = KINDS[kind][0].format(n=number + 1)
-        text = PTX.format(kernel="scale_add", extra=extra)
-        made.append((kind, {"candidate": {"code": {"ptx": text}}, "label": f"{number} {kind}"}))
+        made.append((kind, {"candidate": {"code": {"ptx": written(kind, number + 1)}}, "label": f"{number} {kind}"}))
     return made
 
 

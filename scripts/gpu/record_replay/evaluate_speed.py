@@ -34,7 +34,7 @@ def run(session, report):
         # One process for each candidate: it opens the archive, restores, and times the kernel as often.
         walls = []
         for turn in range(3):
-            alone = session.run([session.replay, "bench", archive, "1", "--device", "cuda", "--runs", RUNS, "--warmup", "0"], limit=60, log=f"alone-{turn}")
+            alone = session.run([session.replay, "bench", archive, "--launch", "1", "--device", "cuda", "--runs", RUNS, "--warmup", "0"], limit=60, log=f"alone-{turn}")
             if alone.ok:
                 walls.append(alone.seconds * 1e3)
             else:

@@ -5,9 +5,9 @@ import json
 from .session import SOURCES, archives
 
 # Programs of scripts/gpu/src/tune whose levers are known, with the kernel and what is known to help.
-KERNELS = {"bilateral": ("bilateral", "constants of the launch"), "lombscargle": ("lombscargle", "unrolling and block size"),
-           "maxpool": ("maxpool", "constants of the launch"), "attention": ("weigh", "registers"),
-           "heat2d": ("heat", "constants of the launch"), "convolution": ("convolution", "block size")}
+KERNELS = {"attention": ("weigh", "registers"), "heat2d": ("heat", "constants of the launch"), "convolution": ("convolution", "block size"),
+           "maxpool": ("maxpool", "constants of the launch"), "lombscargle": ("lombscargle", "unrolling and block size"),
+           "bilateral": ("bilateral", "constants of the launch")}
 
 
 def recorded(session, report, stage, names):

@@ -10,6 +10,9 @@ EVALUATIONS = 60
 SEEDS = (1, 2, 3)
 # Largest ratio that shows that the known lever was found.
 FOUND = {"bilateral": 0.9, "lombscargle": 0.9, "maxpool": 0.9, "attention": 0.97, "heat2d": 0.9, "convolution": 0.8}
+# Less time for measuring the best ones at length than a user would give.
+SHORT = ("--set", "top=5", "--set", "final_warmup=10", "--set", "ablation=false")
+SHORTER = ("--set", "top=2", "--set", "final_warmup=10", "--set", "ablation=false")
 BLOCKS = (32, 64, 128, 256, 512, 1024)
 CAPS = (None, 24, 32, 40, 48, 64, 96, 128, 255)
 
@@ -54,14 +57,14 @@ def run(session, report):
     session.home()
     for name, archive in recorded(session, report, STAGE, list(KERNELS)):
         kernel, lever = KERNELS[name]
-        said, outcome = tune(session, archive, kernel, "--evaluations", EVALUATIONS, "--seed", "1", log=f"tune-{name}")
+        said, outcome = tune(session, archive, kernel, "--evaluations", EVALUATIONS, "--seed", "1", *SHORT, log=f"tune-{name}")
         if not said:
             report.add(STAGE, name, False, outcome.why())
             report.details(outcome)
             continue
         of_random = []
         for seed in SEEDS:
-            drawn, _ = tune(session, archive, kernel, "--strategy", "random", "--evaluations", EVALUATIONS, "--seed", seed, log=f"random-{name}-{seed}")
+            drawn, _ = tune(session, archive, kernel, "--strategy", "random", "--evaluations", EVALUATIONS, "--seed", seed, *SHORTER, log=f"random-{name}-{seed}")
             of_random.append(best(drawn))
         swept, at, tried, _ = sweep(session, archive, kernel, f"sweep-{name}")
         found = said["best"]["ratio"]

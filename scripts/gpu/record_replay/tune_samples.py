@@ -4,7 +4,7 @@ import json
 import os
 
 from .session import SAMPLES
-from .tune_levers import best, tune
+from .tune_levers import SHORT, SHORTER, best, tune
 
 STAGE = "tune-samples"
 # Each kernel once; of `reduction` the one that is the same from run to run. Device heap and graphs are no search's matter.
@@ -29,13 +29,13 @@ def run(session, report):
             continue
         for kernel in kernels(session, path):
             label = f"{path.stem}: {kernel}"[:60]
-            said, outcome = tune(session, path, kernel, "--time", f"{seconds}s", "--seed", "1", log=f"tune-{path.stem}", limit=float(seconds) + 60)
+            said, outcome = tune(session, path, kernel, "--time", f"{seconds}s", "--seed", "1", *SHORT, log=f"tune-{path.stem}", limit=float(seconds) + 60)
             if not said:
                 report.add(STAGE, label, None if outcome.code == 3 else False, outcome.why())
                 if outcome.code != 3:
                     report.details(outcome)
                 continue
-            drawn, _ = tune(session, path, kernel, "--strategy", "random", "--time", f"{seconds}s", "--seed", "1", log=f"random-{path.stem}", limit=float(seconds) + 60)
+            drawn, _ = tune(session, path, kernel, "--strategy", "random", "--time", f"{seconds}s", "--seed", "1", *SHORTER, log=f"random-{path.stem}", limit=float(seconds) + 60)
             ratio = (said.get("best") or {}).get("ratio") or {"low": 1.0, "high": 1.0}
             won = ", ".join(said["best"]["knobs"]) if said["claim"] else said.get("reason") or "no gain"
             report.add(STAGE, label, None, won[:150], ratio=best(said), low=ratio["low"], high=ratio["high"], evaluations=said["evaluations"],
