@@ -1,7 +1,7 @@
 //! What can be varied for a kernel.
 //!
 //! In flow a [`KernelDescription`](r3_replay::evaluate::describe::KernelDescription) and what the user allows; out flow
-//! [`Point`]s, each of which is a [`Candidate`]. The modules in that order:
+//! [`Point`]s, each of which is a [`Candidate`](r3_replay::evaluate::Candidate). The modules in that order:
 //!
 //! - `value`: [`Value`] and [`Point`].
 //! - `domain`: [`Domain`]: which values a parameter has, and which are near to each other.
