@@ -48,7 +48,7 @@ run() {
 
 # The profile of Cargo.toml that is quick to build: optimised, but not across crates.
 step "building (some minutes the first time)"
-packages=(--package r3-intercept --package r3-replay)
+packages=(--package r3-intercept --package r3-replay --package r3-evolve)
 [ $gpu = yes ] || packages+=(--package r3-softcuda)
 cargo build --locked --profile quick "${packages[@]}"
 bin=${CARGO_TARGET_DIR:-$root/target}/quick
@@ -125,6 +125,11 @@ run r3-replay verify --device $device "$archive"
 
 step "compiled anew: lifted to LLVM IR, optimised for the captured arguments, verified, against the original"
 run r3-replay remix --device $device capture-samples/archives/reduction.r3 1 --specialize scalars --bench
+
+step "tuned: block sizes, registers, constants, passes; every candidate verified, the best written to a file"
+rm -rf "$demo/tuned"
+run r3-evolve tune capture-samples/archives/reduction.r3 --kernel block_sums --device $device --evaluations 40 --run "$demo/tuned"
+run r3-evolve export "$demo/tuned" --format nvcc-flags
 
 if [ $gpu = no ]; then
     step "a mistake: the kernel is told of 120 rows, the buffers have 96"
