@@ -105,6 +105,24 @@ fn bytes(values: &[f32]) -> Vec<u8> {
         .collect()
 }
 
+impl Computed {
+    /// Of a kernel that takes all its buffers, then `more`, and whose last buffer alone changes, to `last`.
+    fn new(before: Vec<Vec<u8>>, last: Vec<u8>, more: Vec<Argument>, threads: usize) -> Self {
+        let mut arguments: Vec<Argument> = (0..before.len()).map(Argument::Buffer).collect();
+        arguments.extend(more);
+        let mut after = before.clone();
+        if let Some(changed) = after.last_mut() {
+            *changed = last;
+        }
+        Self {
+            before,
+            after,
+            arguments,
+            threads,
+        }
+    }
+}
+
 fn scale_add(numbers: &Numbers, n: usize, a: f32) -> Computed {
     let x = numbers.floats(1, -1.0, 1.0);
     let y = numbers.floats(2, -1.0, 1.0);
@@ -112,17 +130,12 @@ fn scale_add(numbers: &Numbers, n: usize, a: f32) -> Computed {
     for (y, x) in after.iter_mut().zip(&x).take(n) {
         *y = a.mul_add(*x, *y);
     }
-    Computed {
-        before: vec![bytes(&x), bytes(&y)],
-        after: vec![bytes(&x), bytes(&after)],
-        arguments: vec![
-            Argument::Buffer(0),
-            Argument::Buffer(1),
-            Argument::Float(a),
-            Argument::Int(n as i32),
-        ],
-        threads: n,
-    }
+    Computed::new(
+        vec![bytes(&x), bytes(&y)],
+        bytes(&after),
+        vec![Argument::Float(a), Argument::Int(n as i32)],
+        n,
+    )
 }
 
 fn smooth(numbers: &Numbers, n: usize, weight: f32) -> Computed {
@@ -134,17 +147,12 @@ fn smooth(numbers: &Numbers, n: usize, weight: f32) -> Computed {
             *out = (left + here + right) * weight;
         }
     }
-    Computed {
-        before: vec![bytes(&input), bytes(&out)],
-        after: vec![bytes(&input), bytes(&after)],
-        arguments: vec![
-            Argument::Buffer(0),
-            Argument::Buffer(1),
-            Argument::Float(weight),
-            Argument::Int(n as i32),
-        ],
-        threads: n,
-    }
+    Computed::new(
+        vec![bytes(&input), bytes(&out)],
+        bytes(&after),
+        vec![Argument::Float(weight), Argument::Int(n as i32)],
+        n,
+    )
 }
 
 fn row_sums(numbers: &Numbers, n: usize, _: f32) -> Computed {
@@ -169,16 +177,12 @@ fn row_sums(numbers: &Numbers, n: usize, _: f32) -> Computed {
         }
         *out = part[0];
     }
-    Computed {
-        before: vec![bytes(&input), bytes(&out)],
-        after: vec![bytes(&input), bytes(&after)],
-        arguments: vec![
-            Argument::Buffer(0),
-            Argument::Buffer(1),
-            Argument::Int(COLUMNS as i32),
-        ],
-        threads: rows * BLOCK as usize,
-    }
+    Computed::new(
+        vec![bytes(&input), bytes(&out)],
+        bytes(&after),
+        vec![Argument::Int(COLUMNS as i32)],
+        rows * BLOCK as usize,
+    )
 }
 
 fn gather(numbers: &Numbers, n: usize, _: f32) -> Computed {
@@ -192,17 +196,12 @@ fn gather(numbers: &Numbers, n: usize, _: f32) -> Computed {
         *out = table.get(*at as usize).copied().unwrap_or_default();
     }
     let index: Vec<u8> = index.iter().flat_map(|at| at.to_le_bytes()).collect();
-    Computed {
-        before: vec![index.clone(), bytes(&table), bytes(&out)],
-        after: vec![index, bytes(&table), bytes(&after)],
-        arguments: vec![
-            Argument::Buffer(0),
-            Argument::Buffer(1),
-            Argument::Buffer(2),
-            Argument::Int(n as i32),
-        ],
-        threads: n,
-    }
+    Computed::new(
+        vec![index, bytes(&table), bytes(&out)],
+        bytes(&after),
+        vec![Argument::Int(n as i32)],
+        n,
+    )
 }
 
 fn mark(numbers: &Numbers, n: usize, threshold: f32) -> Computed {
@@ -229,17 +228,12 @@ fn mark(numbers: &Numbers, n: usize, threshold: f32) -> Computed {
     for (i, flag) in after.iter_mut().enumerate().skip(n) {
         *flag = u8::from(i % SET == 0 && i % (SET * 7) != 0);
     }
-    Computed {
-        before: vec![bytes(&input), before],
-        after: vec![bytes(&input), after],
-        arguments: vec![
-            Argument::Buffer(0),
-            Argument::Buffer(1),
-            Argument::Float(threshold),
-            Argument::Int(n as i32),
-        ],
-        threads: n,
-    }
+    Computed::new(
+        vec![bytes(&input), before],
+        after,
+        vec![Argument::Float(threshold), Argument::Int(n as i32)],
+        n,
+    )
 }
 
 fn divide(numbers: &Numbers, n: usize, _: f32) -> Computed {
@@ -250,17 +244,12 @@ fn divide(numbers: &Numbers, n: usize, _: f32) -> Computed {
     for (out, (a, b)) in after.iter_mut().zip(a.iter().zip(&b)).take(n) {
         *out = a / b.sqrt();
     }
-    Computed {
-        before: vec![bytes(&a), bytes(&b), bytes(&out)],
-        after: vec![bytes(&a), bytes(&b), bytes(&after)],
-        arguments: vec![
-            Argument::Buffer(0),
-            Argument::Buffer(1),
-            Argument::Buffer(2),
-            Argument::Int(n as i32),
-        ],
-        threads: n,
-    }
+    Computed::new(
+        vec![bytes(&a), bytes(&b), bytes(&out)],
+        bytes(&after),
+        vec![Argument::Int(n as i32)],
+        n,
+    )
 }
 
 /// The launches of a target: those that decide, and the one that is held out.
