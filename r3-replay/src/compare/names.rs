@@ -13,6 +13,12 @@ impl BufferName {
         self.0.first().map_or("?", String::as_str)
     }
 
+    /// A single name.
+    #[cfg(test)]
+    pub fn of(name: &str) -> Self {
+        Self(vec![name.to_owned()])
+    }
+
     /// All names.
     pub fn all(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(String::as_str)

@@ -36,7 +36,8 @@ impl Kind {
 /// Bytes that are changed in one perturbation at most, all buffers together.
 pub const MOST: u64 = 64 << 20;
 
-/// Buffers whose numbers may be changed, by position among those of a launch.
+/// Buffers whose numbers may be changed, by position among those of a launch. Of one that is written in part and read in
+/// part, what is written is poisoned whatever is changed.
 pub fn inputs(buffers: &[BufferFacts]) -> Vec<&BufferFacts> {
     buffers
         .iter()
@@ -44,12 +45,42 @@ pub fn inputs(buffers: &[BufferFacts]) -> Vec<&BufferFacts> {
             buffer.element.is_float()
                 && buffer.target.is_some()
                 && !buffer.has_pointers
-                && matches!(
-                    buffer.class,
-                    BufferClass::Input | BufferClass::ReadModifyWrite
-                )
+                && match buffer.class {
+                    BufferClass::Input | BufferClass::ReadModifyWrite => true,
+                    BufferClass::Written => buffer.read && buffer.written < buffer.len,
+                    BufferClass::Untouched => false,
+                }
         })
         .collect()
+}
+
+/// Why there are no such buffers, for people.
+pub fn why_none(buffers: &[BufferFacts]) -> String {
+    let named = |which: &dyn Fn(&BufferFacts) -> bool| {
+        let read = buffers.iter().filter(|buffer| {
+            buffer.class == BufferClass::ReadModifyWrite || buffer.read || buffer.has_pointers
+        });
+        let names: Vec<&str> = read
+            .filter(|buffer| which(buffer))
+            .map(|buffer| buffer.name.shown())
+            .collect();
+        names.join(", ")
+    };
+    let pointers = named(&|buffer| buffer.has_pointers);
+    let unknown = named(&|b| !b.has_pointers && b.element == ElementType::Bits);
+    let mut why = Vec::new();
+    if !unknown.is_empty() {
+        why.push(format!(
+            "it is not known that {unknown} holds floating-point numbers (tolerances may name types)"
+        ));
+    }
+    if !pointers.is_empty() {
+        why.push(format!("{pointers} may hold pointers"));
+    }
+    if why.is_empty() {
+        why.push("no buffer of floating-point numbers is read".to_owned());
+    }
+    why.join("; ")
 }
 
 /// Changes some stretches of the inputs, `most` bytes in all. `read` gives what was recorded before the launch: buffer,
@@ -181,6 +212,8 @@ fn multiply(bytes: &mut [u8], element: ElementType, by: f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::compare::{BufferName, Tolerance};
+    use crate::device::AddressRange;
 
     fn singles(numbers: &[f32]) -> Vec<u8> {
         numbers.iter().flat_map(|n| n.to_le_bytes()).collect()
@@ -189,6 +222,54 @@ mod tests {
     fn back(bytes: &[u8]) -> Vec<f32> {
         let (words, _) = bytes.as_chunks::<4>();
         words.iter().map(|word| f32::from_le_bytes(*word)).collect()
+    }
+
+    fn buffer(name: &str, class: BufferClass, element: ElementType) -> BufferFacts {
+        BufferFacts {
+            region: 0,
+            name: BufferName::of(name),
+            class,
+            read: class == BufferClass::Input,
+            target: AddressRange::new(0x1000, 64),
+            len: 64,
+            written: 0,
+            element,
+            tolerance: Tolerance::EXACT,
+            has_pointers: false,
+        }
+    }
+
+    #[test]
+    fn what_is_read_and_holds_numbers_is_perturbed_also_where_a_part_is_written() {
+        use BufferClass::{Input, ReadModifyWrite, Untouched, Written};
+        let float = |name, class| buffer(name, class, ElementType::F32);
+        let both = |read, written| BufferFacts {
+            read,
+            written,
+            ..float("both", Written)
+        };
+        let chosen = |buffer: BufferFacts| inputs(&[buffer]).len() == 1;
+        assert!(chosen(float("in", Input)) && chosen(float("sums", ReadModifyWrite)));
+        assert!(!chosen(float("other", Untouched)));
+        assert!(chosen(both(true, 32)));
+        assert!(!chosen(both(true, 64)) && !chosen(both(false, 32)));
+        assert!(!chosen(buffer("index", Input, ElementType::I32)));
+    }
+
+    #[test]
+    fn why_nothing_is_perturbed_is_told() {
+        let unknown = buffer("arg0", BufferClass::Input, ElementType::Bits);
+        let pointers = BufferFacts {
+            has_pointers: true,
+            ..buffer("list", BufferClass::Input, ElementType::F32)
+        };
+        let why = why_none(&[unknown, pointers]);
+        assert!(
+            why.contains("arg0 holds floating-point") && why.contains("list may hold"),
+            "{why}"
+        );
+        let index = buffer("index", BufferClass::Input, ElementType::I32);
+        assert!(why_none(&[index]).contains("no buffer"));
     }
 
     #[test]

@@ -11,6 +11,7 @@ use super::perturb::{self, Kind};
 use super::race::{Side, Track};
 use super::resident::{Bound, Facts, Judgement, Resident, Trouble};
 use super::scrub::Scrub;
+use super::shape::Shape;
 use super::{Lost, Watch, gate};
 use crate::device::Effort;
 use crate::evaluate::outcome::{Verdict, Worst};
@@ -191,6 +192,11 @@ impl Stand<'_, '_> {
             return Ok(false);
         };
         let (launch, facts) = (at.launch, Rc::clone(&at.facts));
+        // Other inputs put everything back: what a run that nobody verified did would not be seen any more.
+        if let Some(what) = self.resident.inspect().map_err(Stop::of_candidate)? {
+            let why = format!("in a run that was not verified, {what}");
+            return Err(Stop::new(Verdict::Cheat, why));
+        }
         let inputs = perturb::inputs(&facts.buffers);
         let resident = &mut *self.resident;
         let edits = perturb::edits(&inputs, kind, most, self.keys, |buffer, offset, bytes| {
@@ -240,47 +246,57 @@ impl Stand<'_, '_> {
         Ok(count)
     }
 
-    /// What an original says that is wrong beside a candidate. One that varies may be so now and then.
+    /// What it means that the original is wrong beside a candidate. One that varies may be so now and then.
     fn wrong_original(&mut self, lane: usize, found: Judgement) -> Result<(), Stop> {
-        let Some((launch, original)) = self
-            .lanes
-            .get(lane)
-            .and_then(|lane| Some((lane, lane.original.as_ref()?)))
-        else {
+        let Some(lane) = self.lanes.get(lane) else {
+            return Ok(());
+        };
+        let Some(original) = &lane.original else {
             return Ok(());
         };
         let reason = found.reason().unwrap_or_default();
-        let by_candidate = found.strays.is_some() || found.is_cheat();
-        if by_candidate || launch.facts.deterministic {
-            return Err(Stop::new(
+        let cheats = || {
+            Err(Stop::new(
                 Verdict::Cheat,
                 format!(
-                    "the original, run beside it, is not right any more: something that is the original's own was                      changed; {reason}"
+                    "the original, run beside it, is not right any more: something that is the original's own was \
+                     changed; {reason}"
                 ),
-            ));
+            ))
+        };
+        if lane.facts.deterministic && (found.strays.is_some() || found.is_cheat()) {
+            return cheats();
         }
-        for _ in 0..2 {
-            let key = self.keys.key();
-            self.resident
-                .reset(original, key)
-                .map_err(Stop::of_original)?;
-            let text = format!("the original on launch {}, once more", launch.launch);
-            self.watch.within(launch.limit, &text);
-            let ran = self.resident.run(original);
+        let text = format!("the original on launch {}, once more", lane.launch);
+        let mut right = |resident: &mut Resident<'_>, bound: &Bound| {
+            resident.reset(bound, self.keys.key())?;
+            self.watch.within(lane.limit, &text);
+            let ran = resident.run(bound);
             self.watch.idle();
-            ran.map_err(Stop::of_original)?;
-            let again = self
-                .resident
-                .judgement(original)
-                .map_err(Stop::of_original)?;
-            if again.is_right() {
+            ran?;
+            Ok::<_, Trouble>(resident.judgement(bound)?.is_right())
+        };
+        for _ in 0..2 {
+            if right(self.resident, original).map_err(Stop::of_original)? {
                 return Ok(());
             }
         }
-        Err(Stop::new(
-            Verdict::Unjudged,
-            format!("the original varies more than several runs of it showed; {reason}"),
-        ))
+        let shape = Shape::recorded(&lane.facts.record);
+        let fresh = self
+            .resident
+            .bind(lane.launch, None, &shape)
+            .map_err(Stop::of_original)?;
+        let is_right = right(self.resident, &fresh);
+        let unbound = self.resident.unbind(fresh);
+        let is_right = is_right.map_err(Stop::of_original)?;
+        unbound.map_err(Stop::of_original)?;
+        match is_right {
+            true => cheats(),
+            false => Err(Stop::new(
+                Verdict::Unjudged,
+                format!("the original varies more than several runs of it showed; {reason}"),
+            )),
+        }
     }
 
     /// Takes all code off the device.

@@ -412,8 +412,15 @@ impl Course<'_, '_, '_> {
                     "; {dropped} more were dropped, since the original has no certain result on them"
                 ),
             };
+            let why = match (self.stand.lanes.first(), spent.dropped) {
+                (Some(lane), 0) if lane.fixed => {
+                    ": the original stops the device on others".to_owned()
+                }
+                (Some(lane), 0) => format!(": {}", perturb::why_none(&lane.facts.buffers)),
+                _ => String::new(),
+            };
             result.notes.push(match spent.perturbed {
-                0 => format!("no inputs could be perturbed{dropped}"),
+                0 => format!("no inputs could be perturbed{why}{dropped}"),
                 tried => format!("right on {tried} of {tried} perturbed inputs{dropped}"),
             });
         }

@@ -38,6 +38,8 @@ impl Resident<'_> {
         watch: &dyn Watch,
     ) -> Result<Result<(), String>, Trouble> {
         self.unalter(launch)?;
+        // What a candidate changed must not become what candidates are judged by.
+        self.inspect()?;
         self.activate(launch)?;
         let Some(kept) = self.launches.get_mut(&launch) else {
             return Err(not_ready(launch));

@@ -36,6 +36,8 @@ pub struct BufferFacts {
     pub name: BufferName,
     /// What the launch does with it.
     pub class: BufferClass,
+    /// Whether results outside of it depend on what it holds before the launch.
+    pub read: bool,
     /// Where it is; `None` for a variable of the kernel's module, which is elsewhere for each code.
     pub target: Option<AddressRange>,
     /// Length in bytes.

@@ -68,17 +68,18 @@ impl Resident<'_> {
         }
     }
 
-    /// Looks after what a candidate ran that nobody judged: memory that the launch leaves alone, and copies.
-    pub(super) fn inspect(&mut self) -> Result<(), Trouble> {
+    /// Looks after what a candidate ran that nobody judged: memory that the launch leaves alone, and copies. Returns what
+    /// of it was changed, for people. What is damaged is put back before anything else runs.
+    pub fn inspect(&mut self) -> Result<Option<&'static str>, Trouble> {
         let Some(live) = self
             .live
             .as_ref()
             .filter(|live| live.unjudged && live.clean)
         else {
-            return Ok(());
+            return Ok(None);
         };
         let Some(kept) = self.launches.get_mut(&live.launch) else {
-            return Ok(());
+            return Ok(None);
         };
         let untouched = kept.untouched.iter().map(|untouched| untouched.range);
         let ranges: Vec<AddressRange> = untouched.chain(kept.ranges()).collect();
@@ -88,7 +89,8 @@ impl Resident<'_> {
             .checksums(kept.keys.sums, &ranges)
             .map_err(|error| Trouble::of_device(error, true))?;
         let (memory, copies) = sums.split_at(kept.untouched.len().min(sums.len()));
-        kept.damaged |= copies != kept.sums;
+        let damaged = copies != kept.sums;
+        kept.damaged |= damaged;
         let clean = memory.iter().eq(kept.untouched.iter().map(|u| &u.sum));
         if let Some(live) = &mut self.live {
             live.unjudged = false;
@@ -96,7 +98,11 @@ impl Resident<'_> {
         if !clean {
             self.distrust();
         }
-        Ok(())
+        Ok(match (damaged, clean) {
+            (true, _) => Some("R3's own copies were written to"),
+            (false, false) => Some("memory that the original leaves alone was changed"),
+            (false, true) => None,
+        })
     }
 
     /// Puts a launch that is ready in place.

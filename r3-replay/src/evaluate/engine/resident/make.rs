@@ -331,6 +331,7 @@ impl Resident<'_> {
                 region: region.index,
                 name,
                 class: BufferClass::Untouched,
+                read: false,
                 target: place.targets.get(region.index).copied().flatten(),
                 len: region.range.len(),
                 written: 0,
@@ -394,6 +395,7 @@ impl Resident<'_> {
         facts.changed_outside = changed.values().sum();
         for buffer in &mut facts.buffers {
             buffer.written = bits(buffer.region);
+            buffer.read = inputs.read.contains(&buffer.region);
             buffer.has_pointers = !inputs.without_pointers.contains(&buffer.region);
             let changes = changed.get(&buffer.region).copied().unwrap_or(0) > 0
                 || kept
@@ -403,7 +405,7 @@ impl Resident<'_> {
             buffer.class = match (buffer.written > 0, changes) {
                 (true, _) => BufferClass::Written,
                 (false, true) => BufferClass::ReadModifyWrite,
-                (false, false) if inputs.read.contains(&buffer.region) => BufferClass::Input,
+                (false, false) if buffer.read => BufferClass::Input,
                 (false, false) => BufferClass::Untouched,
             };
         }

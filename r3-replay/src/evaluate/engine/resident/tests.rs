@@ -392,6 +392,34 @@ fn other_inputs_are_judged_by_the_original_and_the_recorded_ones_come_back() {
 }
 
 #[test]
+fn other_inputs_are_not_based_on_what_a_candidate_left_that_nobody_judged() {
+    let (archive, device) = sums();
+    let mut device = device.with_kernel("stray", |memory, _| memory.store(A, 1));
+    let mut resident = Resident::new(&archive, &mut device, options());
+    let id = LaunchId(1);
+    resident.ready(id, &Nobody).unwrap();
+    let stray = bind(&mut resident, 1, Some(&other("stray")));
+    for look in [true, false] {
+        resident.reset(&stray, 1).unwrap();
+        resident.run(&stray).unwrap();
+        if look {
+            assert!(resident.inspect().unwrap().is_some());
+            assert_eq!(resident.inspect().unwrap(), None, "it is told once");
+        }
+        let edit = Edit {
+            region: 0,
+            offset: 8,
+            bytes: 13u64.to_le_bytes().to_vec(),
+        };
+        assert_eq!(resident.alter(id, vec![edit], &Nobody).unwrap(), Ok(()));
+        let mut word = [0; 8];
+        resident.read_expected(id, 1, 0, &mut word).unwrap();
+        assert_eq!(u64::from_le_bytes(word), 43, "30 and 13");
+        resident.unalter(id).unwrap();
+    }
+}
+
+#[test]
 fn launches_that_take_turns_are_not_read_from_the_archive_again() {
     let read = |rounds: u64| {
         let (archive, mut device, launches) = several();
