@@ -8,7 +8,9 @@ use r3_archive::model::{
 };
 use r3_archive::{Archive, ArchiveWriter, WriterOptions};
 use r3_codegen::recipe::Guard;
-use r3_replay::evaluate::candidate::{Approximate, GridRule, LaunchChange, SharedRule};
+use r3_replay::evaluate::candidate::{
+    Approximate, CandidateCode, GridRule, LaunchChange, SharedRule,
+};
 use r3_replay::evaluate::describe::LaunchDescription;
 use r3_replay::evaluate::outcome::{LaunchOutcome, Role};
 use serde::Serialize;
@@ -71,7 +73,10 @@ pub fn write(
         return Err(TuneError::Contradiction(winner.number.0));
     };
     let measured = outcome.code.as_ref().map_or("", |code| code.image.as_str());
-    if !measured.is_empty() && measured != artifact.image {
+    // The recorded code is none of the result's: of it, devices load what they can run, and the evaluator tells the image of
+    // the archive.
+    let recorded = matches!(winner.candidate.code, CandidateCode::Recorded);
+    if !recorded && !measured.is_empty() && measured != artifact.image {
         return Err(failed(ResultError::OtherCode {
             measured: measured.to_owned(),
             found: artifact.image.clone(),

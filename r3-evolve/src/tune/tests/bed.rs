@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use r3_archive::model::{KernelId, KernelRecord, LaunchId, LayoutSource, ParamLayout};
 use r3_archive::{ArchiveWriter, WriterOptions};
+use r3_replay::evaluate::candidate::CandidateCode;
 use r3_replay::evaluate::describe::{DeviceDescription, KernelDescription, LaunchDescription};
 use r3_replay::evaluate::engine::Prepared;
 use r3_replay::evaluate::evaluator::{JobId, Status};
@@ -198,6 +199,17 @@ impl Evaluate for Simulated {
     }
 
     fn artifact(&mut self, candidate: &Candidate, _: &Plan) -> Result<Artifact, EvaluateError> {
+        if matches!(candidate.code, CandidateCode::Recorded) {
+            // As the evaluator: the archive's image, of which a device loads a part.
+            return Ok(Artifact {
+                name: "k".into(),
+                image: "of the archive".into(),
+                cubin: None,
+                ptx: None,
+                llvm: None,
+                guards: Vec::new(),
+            });
+        }
         Ok(Artifact {
             name: "k".into(),
             image: image(candidate),

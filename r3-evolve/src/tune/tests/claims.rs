@@ -65,6 +65,32 @@ fn a_gain_is_claimed_with_all_that_it_stands_on() {
 }
 
 #[test]
+fn the_recorded_code_in_another_shape_is_a_result_without_code() {
+    // The whole space, of which only the launch pays.
+    let bed = Bed::new(true, Kind::Grid, 1000);
+    let mut evaluator = bed.evaluator();
+    let table = counted();
+    evaluator.judge = Rc::new(move |ask, times| {
+        let mut outcome = table(ask, times);
+        if !matches!(ask.candidate.code, CandidateCode::Recorded) {
+            outcome.verdict = Verdict::Wrong;
+            outcome.score = None;
+        }
+        outcome
+    });
+    let summary = bed
+        .run(&mut bed.create(), &mut evaluator, &mut Watcher::default())
+        .unwrap();
+    assert!(summary.claim, "{}", summary.reason);
+    assert_eq!(summary.best.as_ref().unwrap().knobs, ["block=128x1x1"]);
+    let archive = r3_archive::Archive::open(bed.folder.path().join("run").join(BEST)).unwrap();
+    let record = &archive.tuned()[0];
+    assert!(record.code.is_empty());
+    assert_eq!(record.launch.block, Some([128, 1, 1]));
+    assert!(crate::result::text::tuned(&archive, record).contains("the application's own"));
+}
+
+#[test]
 fn the_luckiest_of_many_is_not_claimed() {
     // Everything is as fast as the original; while the search runs some look faster.
     let (bed, summary) = run(|ask, found| {

@@ -20,7 +20,7 @@ pub struct Artifact {
     pub candidate: CandidateId,
     /// The kernel's name in the code.
     pub name: String,
-    /// Hash of `bytes`, as outcomes have it.
+    /// Hash of `bytes`, as outcomes have it. Not of the recorded code: a device loads the part of it that it can run.
     pub image: String,
     /// What `bytes` are.
     pub form: Form,
