@@ -34,7 +34,7 @@ pub enum StoreError {
         what: String,
     },
     /// The database says no.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: {source}{}", path.display(), advice(source))]
     Database {
         /// The file.
         path: PathBuf,
@@ -49,4 +49,18 @@ pub enum StoreError {
         /// Why.
         source: std::io::Error,
     },
+}
+
+fn advice(error: &rusqlite::Error) -> &'static str {
+    match error {
+        rusqlite::Error::SqliteFailure(error, _)
+            if matches!(
+                error.code,
+                rusqlite::ErrorCode::DiskFull | rusqlite::ErrorCode::SystemIoFailure
+            ) =>
+        {
+            ". What was measured before is kept: make room, and `r3-evolve tune --resume` goes on"
+        }
+        _ => "",
+    }
 }

@@ -14,7 +14,9 @@ mod schema;
 mod write;
 
 use std::fs::{File, TryLockError};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use rusqlite::{Connection, OpenFlags};
 use serde::Serialize;
@@ -61,6 +63,8 @@ pub mod key {
 pub struct Store {
     db: Connection,
     path: PathBuf,
+    /// Where `db` is, when the run's own folder cannot be written.
+    _copy: Option<Copied>,
     /// Held as long as this process works on the run.
     _lock: Option<File>,
     /// Transactions until one fails, as if the process were killed before it.
@@ -105,7 +109,7 @@ impl Store {
             source,
         })?;
         std::fs::rename(&unfinished, &path).map_err(failed)?;
-        Self::connect(path, Some(lock), OpenFlags::SQLITE_OPEN_READ_WRITE)
+        Self::connect(&path, &path, Some(lock))
     }
 
     /// Whether there is a run in a folder. One whose process was killed while it wrote down what the run is has not begun.
@@ -120,18 +124,31 @@ impl Store {
     pub fn open(folder: &Path) -> Result<Self, StoreError> {
         let path = existing(folder)?;
         let lock = lock(folder)?;
-        Self::connect(path, Some(lock), OpenFlags::SQLITE_OPEN_READ_WRITE)
+        Self::connect(&path, &path, Some(lock))
     }
 
     /// Opens a run to look at it, also while somebody works on it.
     pub fn look(folder: &Path) -> Result<Self, StoreError> {
+        let path = existing(folder)?;
         // Not read-only: a log that a killed process left is to be read, too.
-        Self::connect(existing(folder)?, None, OpenFlags::SQLITE_OPEN_READ_WRITE)
+        match Self::connect(&path, &path, None) {
+            Err(StoreError::Database { source, .. }) if needs_writing(&source) => {
+                // Somebody else's, or on a medium that takes nothing: looked at as a copy.
+                let copy = Copied::of(&path)?;
+                let mut store = Self::connect(&path, &copy.path.join(FILE), None)?;
+                store._copy = Some(copy);
+                Ok(store)
+            }
+            other => other,
+        }
     }
 
-    fn connect(path: PathBuf, lock: Option<File>, flags: OpenFlags) -> Result<Self, StoreError> {
+    /// Opens the run's database `path`, or the copy of it `at`.
+    fn connect(path: &Path, at: &Path, lock: Option<File>) -> Result<Self, StoreError> {
+        let path = path.to_owned();
         let open = || {
-            let db = Connection::open_with_flags(&path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+            let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+            let db = Connection::open_with_flags(at, flags)?;
             db.busy_timeout(std::time::Duration::from_secs(10))?;
             let number = |name| db.pragma_query_value(None, name, |row| row.get::<_, i32>(0));
             let (application, version) = (number("application_id")?, number("user_version")?);
@@ -171,6 +188,7 @@ impl Store {
         let store = Self {
             db,
             path,
+            _copy: None,
             _lock: lock,
             #[cfg(test)]
             left: std::cell::Cell::new(None),
@@ -230,10 +248,17 @@ impl Store {
                 source => self.database(source),
             })?;
         if said == "ok" {
-            Ok(())
-        } else {
-            Err(self.damaged(said))
+            return Ok(());
         }
+        // The check lists every page.
+        let mut lines = said.lines().filter(|line| !line.starts_with("***"));
+        let first = lines
+            .next()
+            .unwrap_or("its pages are not those of a database");
+        Err(match lines.count() {
+            0 => self.damaged(first),
+            more => self.damaged(format!("{first}, and {more} more faults")),
+        })
     }
 
     /// A value of the table `run`.
@@ -265,6 +290,60 @@ fn existing(folder: &Path) -> Result<PathBuf, StoreError> {
         Ok(path)
     } else {
         Err(StoreError::NoRun(folder.to_owned()))
+    }
+}
+
+/// Whether a database cannot be opened since nothing can be written beside it: readers write a log's index.
+fn needs_writing(error: &rusqlite::Error) -> bool {
+    use rusqlite::ErrorCode::{CannotOpen, ReadOnly};
+    matches!(error, rusqlite::Error::SqliteFailure(error, _) if matches!(error.code, CannotOpen | ReadOnly))
+}
+
+/// A copy of a database and its log, in a folder of its own that goes with it.
+#[derive(Debug)]
+struct Copied {
+    path: PathBuf,
+}
+
+impl Copied {
+    fn of(database: &Path) -> Result<Self, StoreError> {
+        let failed = |path: &Path| {
+            let path = path.to_owned();
+            move |source| StoreError::File { path, source }
+        };
+        let mut bytes = vec![(
+            FILE.to_owned(),
+            std::fs::read(database).map_err(failed(database))?,
+        )];
+        let log = database.with_file_name(format!("{FILE}-wal"));
+        match std::fs::read(&log) {
+            Ok(log) => bytes.push((format!("{FILE}-wal"), log)),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => return Err(failed(&log)(error)),
+        }
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let name = format!(
+            "r3-evolve-{}-{}",
+            std::process::id(),
+            COUNT.fetch_add(1, Ordering::Relaxed)
+        );
+        let path = std::env::temp_dir().join(name);
+        // Fails where something is there already: nobody can put a file in its place.
+        let made = std::fs::DirBuilder::new().mode(0o700).create(&path);
+        made.map_err(failed(&path))?;
+        let copy = Self { path };
+        for (name, bytes) in bytes {
+            let at = copy.path.join(name);
+            std::fs::write(&at, bytes).map_err(failed(&at))?;
+        }
+        Ok(copy)
+    }
+}
+
+impl Drop for Copied {
+    fn drop(&mut self) {
+        // It is only a folder in a place for temporary files.
+        let _ = std::fs::remove_dir_all(&self.path);
     }
 }
 

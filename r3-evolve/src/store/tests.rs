@@ -146,3 +146,50 @@ fn a_process_killed_in_a_transaction_leaves_what_was_before_it() {
     assert_eq!(store.need::<i32>("before").unwrap(), 1);
     assert_eq!(store.get::<i32>("within").unwrap(), None);
 }
+
+#[test]
+fn a_run_that_cannot_be_written_is_looked_at_as_a_copy_with_its_log() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = create(dir.path());
+    // In the log, as long as the store is open.
+    store.put("settings", &7).unwrap();
+    let copy = Copied::of(store.path()).unwrap();
+    let at = copy.path.clone();
+    let mut look = Store::connect(store.path(), &at.join(FILE), None).unwrap();
+    look._copy = Some(copy);
+    assert_eq!(look.need::<i32>("settings").unwrap(), 7);
+    assert_eq!(look.path(), store.path());
+    drop(look);
+    assert!(!at.exists());
+    // What says that a copy is needed.
+    for code in [
+        rusqlite::ffi::SQLITE_CANTOPEN,
+        rusqlite::ffi::SQLITE_READONLY,
+    ] {
+        let error = rusqlite::ffi::Error::new(code);
+        assert!(needs_writing(&rusqlite::Error::SqliteFailure(error, None)));
+    }
+    let full =
+        rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_FULL), None);
+    assert!(!needs_writing(&full));
+    let told = StoreError::Database {
+        path: "run.db".into(),
+        source: full,
+    };
+    assert!(told.to_string().contains("--resume"), "{told}");
+}
+
+#[test]
+fn damage_is_told_in_a_line() {
+    let dir = tempfile::tempdir().unwrap();
+    drop(create(dir.path()));
+    let path = dir.path().join(FILE);
+    let mut bytes = std::fs::read(&path).unwrap();
+    for byte in bytes.iter_mut().skip(4096) {
+        *byte ^= 0xa5;
+    }
+    std::fs::write(&path, bytes).unwrap();
+    let error = Store::look(dir.path()).unwrap_err();
+    assert!(matches!(error, StoreError::Damaged { .. }), "{error}");
+    assert_eq!(error.to_string().lines().count(), 1, "{error}");
+}
