@@ -10,7 +10,7 @@ use r3_replay::serve::child::ChildOptions;
 use r3_replay::serve::token::Token;
 
 use super::output::Output;
-use super::signals::Signals;
+use super::signals::{Preparing, Signals};
 use super::terminal::Terminal;
 use super::{Failure, archives};
 use crate::result::text;
@@ -35,7 +35,7 @@ const DEFAULT_SECONDS: f64 = 180.0;
 #[derive(clap::Args)]
 pub struct Args {
     /// The archive. With --resume it may be left out.
-    #[arg(required_unless_present = "resume")]
+    #[arg(required_unless_present_any = ["resume", "set"])]
     archive: Option<PathBuf>,
 
     /// The kernel: its mangled or readable name, or a part of it that no other kernel has.
@@ -75,19 +75,19 @@ pub struct Args {
     baseline_only: bool,
 
     /// Time for searching, e.g. 90s, 3m, 1h [default: 3m without another limit].
-    #[arg(long, value_name = "TIME", value_parser = seconds)]
+    #[arg(long, value_name = "TIME", value_parser = seconds, allow_hyphen_values = true)]
     time: Option<f64>,
 
     /// Evaluations at most.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), allow_negative_numbers = true)]
     evaluations: Option<u64>,
 
     /// End after so many evaluations without a better one.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), allow_negative_numbers = true)]
     stagnation: Option<u64>,
 
     /// Seed of the search [default: 1].
-    #[arg(long, value_name = "S")]
+    #[arg(long, value_name = "S", allow_negative_numbers = true)]
     seed: Option<u64>,
 
     /// Where candidates run [default: the GPU when there is one].
@@ -95,15 +95,15 @@ pub struct Args {
     device: Option<DeviceKind>,
 
     /// The GPU, by its number [default: 0].
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(0..), allow_negative_numbers = true)]
     gpu: Option<i32>,
 
     /// Compile processes [default: as many as there are cores].
-    #[arg(long, value_name = "N")]
-    workers: Option<usize>,
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024), allow_negative_numbers = true)]
+    workers: Option<u32>,
 
     /// Launches that do not decide and must be right all the same: a part (0.25) or their numbers (3,7).
-    #[arg(long, value_name = "FRACTION|LIST")]
+    #[arg(long, value_name = "FRACTION|LIST", allow_negative_numbers = true)]
     held_out: Option<HeldOut>,
 
     /// Tolerances for results, as for `r3-replay verify`.
@@ -182,6 +182,14 @@ enum RegimeChoice {
 
 /// Does what the arguments say.
 pub fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
+    if args
+        .set
+        .iter()
+        .any(|one| one == "help=all" || one == "help")
+    {
+        return out.text(&Fine::help());
+    }
+    contradictions(args)?;
     if args.resume {
         return resume(args, out);
     }
@@ -195,15 +203,60 @@ pub fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
     if keeps && Store::has_begun(&folder).map_err(Failure::new)? {
         return Err(Failure::new(crate::store::StoreError::Exists(folder)));
     }
-    let result = begin(args, &settings, &folder, keeps, out);
-    if result.is_err() && keeps && !folder.join(crate::store::FILE).exists() {
-        // Nothing has begun, and nothing is left of it.
-        for name in ["serve.log", "run.lock"] {
-            let _ = std::fs::remove_file(folder.join(name));
+    let signals = Signals::listen().map_err(Failure::new)?;
+    let preparing = Preparing::watch(&signals, {
+        let folder = folder.clone();
+        move || {
+            if keeps {
+                clear(&folder);
+            }
+            "left before the search began; nothing is kept".to_owned()
         }
-        let _ = std::fs::remove_dir(&folder);
+    })
+    .map_err(Failure::new)?;
+    let result = begin(args, &settings, &folder, keeps, signals, preparing, out);
+    if result.is_err() && keeps {
+        clear(&folder);
     }
     result
+}
+
+/// Where nothing has begun, nothing is left of it.
+fn clear(folder: &Path) {
+    if folder.join(crate::store::FILE).exists() {
+        return;
+    }
+    let database = crate::store::FILE;
+    for name in [
+        "serve.log".to_owned(),
+        "run.lock".to_owned(),
+        format!("{database}.new"),
+        format!("{database}.new-journal"),
+    ] {
+        let _ = std::fs::remove_file(folder.join(name));
+    }
+    let _ = std::fs::remove_dir(folder);
+}
+
+/// Options that say the opposite of each other.
+fn contradictions(args: &Args) -> Result<(), Failure> {
+    if args.gpu.is_some() && args.device == Some(DeviceKind::Cpu) {
+        return Err(Failure::new(
+            "--gpu and --device cpu: candidates run on a GPU or on the CPU device; leave one out",
+        ));
+    }
+    let name = |with: &String| with.split('=').next().unwrap_or_default().to_owned();
+    let both = args
+        .with
+        .iter()
+        .map(name)
+        .find(|name| args.without.contains(name));
+    match both {
+        Some(name) => Err(Failure::new(format!(
+            "--with {name} and --without {name}: leave one out"
+        ))),
+        None => Ok(()),
+    }
 }
 
 fn begin(
@@ -211,6 +264,8 @@ fn begin(
     settings: &Settings,
     folder: &Path,
     keeps: bool,
+    signals: Signals,
+    preparing: Preparing,
     out: &mut Output,
 ) -> Result<(), Failure> {
     let archive = ArchiveFile::read(&settings.archive).map_err(Failure::new)?;
@@ -238,6 +293,7 @@ fn begin(
     let Some(unborn) = store.take() else {
         return Ok(());
     };
+    preparing.over();
     let mut store = unborn.create()?;
     let write = |store: &Store| -> Result<(), crate::store::StoreError> {
         store.put(key::SETTINGS, settings)?;
@@ -260,6 +316,7 @@ fn begin(
         &ground,
         &mut server,
         &clock,
+        signals,
         out,
     )
 }
@@ -315,6 +372,12 @@ fn resume(args: &Args, out: &mut Output) -> Result<(), Failure> {
         None => Space::from_toml(&old_space).map_err(Failure::new)?,
     };
     let clock = SystemClock::default();
+    let signals = Signals::listen().map_err(Failure::new)?;
+    let preparing = Preparing::watch(&signals, {
+        let left = format!("{}: {}", folder.display(), TuneError::Left);
+        move || left
+    })
+    .map_err(Failure::new)?;
     let mut server = connect(args, &settings, Some(folder.join("serve.log")))?;
     let mut ground = ground(&mut server, &settings).map_err(Failure::new)?;
     let now = environment(&mut server, &archive, &ground, &space)?;
@@ -322,6 +385,7 @@ fn resume(args: &Args, out: &mut Output) -> Result<(), Failure> {
     if !changes.is_empty() && !args.force {
         return Err(Failure::new(TuneError::Changed(changes)));
     }
+    preparing.over();
     // Launches and the original's times are those that the run began with.
     ground.choice = store.need(key::LAUNCHES).map_err(Failure::new)?;
     ground.prepared = store.need(key::PREPARED).map_err(Failure::new)?;
@@ -345,6 +409,7 @@ fn resume(args: &Args, out: &mut Output) -> Result<(), Failure> {
         &ground,
         &mut server,
         &clock,
+        signals,
         out,
     )
 }
@@ -361,9 +426,9 @@ fn go(
     ground: &Ground,
     server: &mut Server,
     clock: &dyn Clock,
+    signals: Signals,
     out: &mut Output,
 ) -> Result<(), Failure> {
-    let signals = Signals::listen().map_err(Failure::new)?;
     let mut terminal = Terminal::new(signals, args.quiet);
     let folder = store.folder().to_owned();
     let tune = Tune {
@@ -408,6 +473,7 @@ fn settings(args: &Args) -> Result<Settings, Failure> {
     };
     let workers = args
         .workers
+        .map(|workers| workers as usize)
         .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
     let mut fine = Fine::for_workers(workers);
     for one in &args.set {
@@ -447,7 +513,7 @@ fn settings(args: &Args) -> Result<Settings, Failure> {
         seed: args.seed.unwrap_or(1),
         budget,
         device: device(args),
-        workers: args.workers,
+        workers: args.workers.map(|workers| workers as usize),
         held_out: args.held_out.clone().unwrap_or_default(),
         tolerances,
         approximate,
@@ -511,7 +577,7 @@ fn changed_settings(args: &Args, before: &Settings) -> Result<Settings, Failure>
         )));
     }
     if args.workers.is_some() {
-        settings.workers = args.workers;
+        settings.workers = args.workers.map(|workers| workers as usize);
     }
     let limits = [
         args.time.is_some(),

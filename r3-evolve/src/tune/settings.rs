@@ -148,44 +148,44 @@ type Set = fn(&mut Fine, &str) -> Option<()>;
 
 /// All names, and what they take.
 const NAMES: &[(&str, &str, Set)] = &[
-    ("batch", "a number from 1", |s, v| {
-        at_least(1, v).map(|v| s.batch = v)
+    ("batch", "a number from 1 to 256", |s, v| {
+        between(1, 256, v).map(|v| s.batch = v)
     }),
-    ("depth", "a number from 1", |s, v| {
-        at_least(1, v).map(|v| s.depth = v)
+    ("depth", "a number from 1 to 256", |s, v| {
+        between(1, 256, v).map(|v| s.depth = v)
     }),
     ("again_every", "a number", |s, v| {
         v.parse().ok().map(|v| s.again_every = v)
     }),
-    ("launches", "a number from 1", |s, v| {
-        at_least(1, v).map(|v| s.launches = v)
+    ("launches", "a number from 1 to 64", |s, v| {
+        between(1, 64, v).map(|v| s.launches = v)
     }),
-    ("gate", "a number", |s, v| {
-        v.parse().ok().map(|v| s.gate = v)
+    ("gate", "a number from 0 to 64", |s, v| {
+        between(0, 64, v).map(|v| s.gate = v)
     }),
-    ("screen", "a number", |s, v| {
-        v.parse().ok().map(|v| s.screen = v)
+    ("screen", "a number from 0 to 10000", |s, v| {
+        between(0, 10000, v).map(|v| s.screen = v)
     }),
     ("drop_ratio", "a number above 1", |s, v| {
         within(1.0, f64::MAX, v).map(|v| s.drop_ratio = v)
     }),
-    ("least_pairs", "a number from 1", |s, v| {
-        at_least(1, v).map(|v| s.least_pairs = v)
+    ("least_pairs", "a number from 1 to 10000", |s, v| {
+        between(1, 10000, v).map(|v| s.least_pairs = v)
     }),
-    ("most_pairs", "a number from 1", |s, v| {
-        at_least(1, v).map(|v| s.most_pairs = v)
+    ("most_pairs", "a number from 1 to 10000", |s, v| {
+        between(1, 10000, v).map(|v| s.most_pairs = v)
     }),
-    ("top", "a number from 1", |s, v| {
-        at_least(1, v).map(|v| s.top = v)
+    ("top", "a number from 1 to 100", |s, v| {
+        between(1, 100, v).map(|v| s.top = v)
     }),
-    ("final_pairs", "a number from 1", |s, v| {
-        at_least(1, v).map(|v| s.final_pairs = v)
+    ("final_pairs", "a number from 1 to 10000", |s, v| {
+        between(1, 10000, v).map(|v| s.final_pairs = v)
     }),
-    ("final_warmup", "a number", |s, v| {
-        v.parse().ok().map(|v| s.final_warmup = v)
+    ("final_warmup", "a number from 0 to 10000", |s, v| {
+        between(0, 10000, v).map(|v| s.final_warmup = v)
     }),
-    ("perturbed", "a number", |s, v| {
-        v.parse().ok().map(|v| s.perturbed = v)
+    ("perturbed", "a number from 0 to 100", |s, v| {
+        between(0, 100, v).map(|v| s.perturbed = v)
     }),
     ("final_seconds", "seconds", |s, v| {
         within(0.0, 1e6, v).map(|v| s.final_seconds = v)
@@ -196,16 +196,18 @@ const NAMES: &[(&str, &str, Set)] = &[
     ("ablation", "yes or no", |s, v| {
         yes_or_no(v).map(|v| s.ablation = v)
     }),
-    ("retries", "a number", |s, v| {
-        v.parse().ok().map(|v| s.retries = v)
+    ("retries", "a number from 0 to 100", |s, v| {
+        between(0, 100, v).map(|v| s.retries = v)
     }),
     ("outage", "seconds", |s, v| {
         within(0.0, 1e6, v).map(|v| s.outage = v)
     }),
 ];
 
-fn at_least<T: std::str::FromStr + PartialOrd>(least: T, text: &str) -> Option<T> {
-    text.parse().ok().filter(|value| *value >= least)
+fn between<T: std::str::FromStr + PartialOrd>(least: T, most: T, text: &str) -> Option<T> {
+    text.parse()
+        .ok()
+        .filter(|value| (least..=most).contains(value))
 }
 
 fn within(least: f64, most: f64, text: &str) -> Option<f64> {
@@ -230,6 +232,29 @@ impl Fine {
         let mut fine = Self::default();
         fine.depth = 1 + (workers * 3 / 2).div_ceil(fine.batch).clamp(1, 15);
         fine
+    }
+
+    /// All names, what they take and what they are without `--set`.
+    #[must_use]
+    pub fn help() -> String {
+        let values = serde_json::to_value(Self::default()).unwrap_or_default();
+        let mut text = String::new();
+        for (name, takes, _) in NAMES {
+            let default = match (*name, values.get(*name)) {
+                // It depends on --workers.
+                ("depth", _) => "what keeps compilers busy".to_owned(),
+                (_, Some(serde_json::Value::Bool(yes))) => if *yes { "yes" } else { "no" }.into(),
+                (_, Some(serde_json::Value::Number(number))) => {
+                    let number = number.to_string();
+                    number
+                        .strip_suffix(".0")
+                        .map_or(number.clone(), str::to_owned)
+                }
+                _ => "by the kernel".to_owned(),
+            };
+            text.push_str(&format!("{name:<14} {takes} [default: {default}]\n"));
+        }
+        text
     }
 
     /// Takes `name=value`. What is not known is an error, not ignored.
@@ -284,8 +309,10 @@ mod tests {
             "{error}"
         );
         let error = fine.set("batch=0").unwrap_err();
-        assert_eq!(error, "`batch` takes a number from 1, not `0`");
+        assert_eq!(error, "`batch` takes a number from 1 to 256, not `0`");
         assert!(fine.set("batch").is_err());
+        // What would be asked for at once has to have a place.
+        assert!(fine.set("batch=99999999999").is_err() && fine.set("depth=-1").is_err());
     }
 
     #[test]
@@ -296,6 +323,23 @@ mod tests {
         known.sort();
         named.sort();
         assert_eq!(known, named);
+    }
+
+    #[test]
+    fn help_tells_every_setting_with_its_default() {
+        let help = Fine::help();
+        for (name, ..) in NAMES {
+            assert!(help.lines().any(|line| line.starts_with(name)), "{name}");
+        }
+        assert!(
+            help.contains("a number from 1 to 256 [default: 4]"),
+            "{help}"
+        );
+        assert!(help.contains("yes or no [default: yes]"), "{help}");
+        assert!(
+            help.contains("a part, e.g. 0.03 [default: by the kernel]"),
+            "{help}"
+        );
     }
 
     #[test]

@@ -67,12 +67,17 @@ pub fn run(args: &Args, out: &mut Output) -> Result<u8, Failure> {
     // Before threads are started.
     let terminations = Terminations::block().map_err(Failure::new)?;
     let server: Arc<OnceLock<Stopper>> = Arc::default();
-    watch(&server, move || {
+    // The parent removes it, unless it was killed. Anything in it keeps it.
+    let folder = args
+        .until_stdin_closes
+        .then(|| own_folder(&args.listen))
+        .flatten();
+    watch(&server, folder.clone(), move || {
         terminations.wait(None);
         true
     })?;
     if args.until_stdin_closes {
-        watch(&server, || {
+        watch(&server, folder.clone(), || {
             let mut nothing = [0; 64];
             while matches!(std::io::stdin().read(&mut nothing), Ok(1..)) {}
             false
@@ -111,13 +116,8 @@ pub fn run(args: &Args, out: &mut Output) -> Result<u8, Failure> {
 
     let shown = token.as_ref().filter(|_| made_up).map(Token::secret);
     announce(args, &running, shown, out)?;
-    let folder = args
-        .until_stdin_closes
-        .then(|| own_folder(running.addresses()))
-        .flatten();
     running.wait();
     if let Some(folder) = folder {
-        // The parent does that, unless it was killed. Anything in it keeps it.
         let _ = std::fs::remove_dir(folder);
     }
     Ok(OK)
@@ -163,6 +163,7 @@ fn announce(
 /// then ends the process too.
 fn watch(
     server: &Arc<OnceLock<Stopper>>,
+    folder: Option<PathBuf>,
     mut something: impl FnMut() -> bool + Send + 'static,
 ) -> Result<(), Failure> {
     let server = Arc::clone(server);
@@ -176,6 +177,9 @@ fn watch(
                     return;
                 }
                 something();
+            }
+            if let Some(folder) = &folder {
+                let _ = std::fs::remove_dir(folder);
             }
             // Workers end with this process.
             std::process::exit(i32::from(FAILED));
