@@ -102,8 +102,8 @@ pub enum CodeError {
     /// The device runs PTX alone, and there is none.
     #[error(
         "the CPU device runs PTX, and the image has none of kernel {kernel}: it has {forms}. \
-         Use --device cuda on a machine with such a GPU, give the kernel's PTX with --ptx FILE, or add it to the archive \
-         with `r3-replay attach`"
+         Use --device cuda on a machine with such a GPU, or add the kernel's PTX to the archive with `r3-replay attach` \
+         (`verify`, `run` and `bench` also take it as --ptx FILE)"
     )]
     NoPtx {
         /// The kernel.
@@ -527,8 +527,8 @@ mod tests {
         assert_eq!(
             chosen(&cubin, CPU, CodeMode::Auto).unwrap_err(),
             "the CPU device runs PTX, and the image has none of kernel saxpy: it has SASS sm_90a. \
-             Use --device cuda on a machine with such a GPU, give the kernel's PTX with --ptx FILE, or add it to \
-             the archive with `r3-replay attach`"
+             Use --device cuda on a machine with such a GPU, or add the kernel's PTX to the archive with `r3-replay attach` \
+             (`verify`, `run` and `bench` also take it as --ptx FILE)"
         );
     }
 

@@ -288,10 +288,15 @@ fn write_tuned(
     for shape in &record.shapes {
         writeln!(
             out,
-            "verified   grid {}, block {}: {} launches, {} held out{}",
+            "verified   grid {}, block {}: {} {} that decided, {} held out{}",
             dims(shape.grid),
             dims(shape.block),
             shape.tuned,
+            if shape.tuned == 1 {
+                "launch"
+            } else {
+                "launches"
+            },
             shape.held_out,
             if shape.ratio > 0.0 {
                 format!("; {:.3} of the time", shape.ratio)

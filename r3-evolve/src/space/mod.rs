@@ -309,8 +309,12 @@ impl Space {
             .iter()
             .filter_map(|parameter| {
                 let value = point.get(&parameter.name)?;
+                let text = match value {
+                    Value::List(list) if list.is_empty() => "none".to_owned(),
+                    value => value.to_string(),
+                };
                 (*value != parameter.domain.default_value())
-                    .then(|| (parameter.name.clone(), value.to_string()))
+                    .then_some((parameter.name.clone(), text))
             })
             .collect()
     }

@@ -13,6 +13,7 @@ use r3_replay::evaluate::{Candidate, Outcome, Plan};
 use r3_replay::serve::address::Address;
 use r3_replay::serve::child::{ChildOptions, ServerChild};
 use r3_replay::serve::client::{Client, ClientError, Events, EventsFrom, Next, Update};
+use r3_replay::serve::problem::Code;
 use r3_replay::serve::protocol::ArtifactRequest;
 use r3_replay::serve::token::Token;
 
@@ -268,8 +269,11 @@ impl Evaluate for Server {
 /// A failure of a call: told apart by whether another server could do better.
 fn failure(error: ClientError) -> EvaluateError {
     if error.is_gone() || error.is_other_server() {
-        EvaluateError::Gone(error.to_string())
-    } else {
-        EvaluateError::Refused(error.to_string())
+        return EvaluateError::Gone(error.to_string());
     }
+    EvaluateError::Refused(match error {
+        // The message lists the kernels. The rest of it is for those who speak with the server themselves.
+        ClientError::Refused(problem) if problem.code == Code::Kernel => problem.message,
+        error => error.to_string(),
+    })
 }

@@ -100,6 +100,26 @@ fn reasons(reasons: &[String]) -> String {
     }
 }
 
+/// Reasons of launches, each reason once: `launches 1, 2: no code`.
+pub(super) fn told_once(reasons: impl IntoIterator<Item = (LaunchId, String)>) -> Vec<String> {
+    let mut told: Vec<(String, Vec<String>)> = Vec::new();
+    for (launch, reason) in reasons {
+        match told.iter_mut().find(|(known, _)| *known == reason) {
+            Some((_, launches)) => launches.push(launch.to_string()),
+            None => told.push((reason, vec![launch.to_string()])),
+        }
+    }
+    let lines = told.into_iter().map(|(reason, launches)| {
+        let word = if launches.len() == 1 {
+            "launch"
+        } else {
+            "launches"
+        };
+        format!("{word} {}: {reason}", launches.join(", "))
+    });
+    lines.collect()
+}
+
 type Shape = ([u32; 3], [u32; 3], u32);
 
 fn shape(launch: &LaunchDescription) -> Shape {
@@ -251,6 +271,16 @@ pub(super) fn representatives<'l>(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn launches_that_fail_alike_are_told_with_one_reason() {
+        let all = [(1, "no code"), (2, "too large"), (3, "no code")];
+        let all = all.map(|(id, reason)| (LaunchId(id), reason.to_owned()));
+        assert_eq!(
+            told_once(all),
+            ["launches 1, 3: no code", "launch 2: too large"]
+        );
+    }
 
     fn launch(id: u64, grid: u32, weight: f64) -> LaunchDescription {
         LaunchDescription {

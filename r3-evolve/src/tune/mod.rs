@@ -195,14 +195,11 @@ pub fn ground(evaluator: &mut dyn Evaluate, settings: &Settings) -> Result<Groun
         .cloned()
         .partition(|launch| known(launch.launch) && reason(launch.launch).is_none());
     let reasons = || {
-        unusable
-            .iter()
-            .map(|launch| {
-                let reason =
-                    reason(launch.launch).unwrap_or_else(|| "it was not made ready".into());
-                format!("launch {}: {reason}", launch.launch)
-            })
-            .collect::<Vec<_>>()
+        let each = unusable.iter().map(|launch| {
+            let reason = reason(launch.launch).unwrap_or_else(|| "it was not made ready".into());
+            (launch.launch, reason)
+        });
+        launches::told_once(each)
     };
     if usable.is_empty() {
         return Err(ChoiceError::Nothing(reasons()).into());
@@ -380,8 +377,13 @@ impl Tune<'_> {
         summary.seconds = store.get(key::ELAPSED)?.unwrap_or(0.0);
         if jobs.outages > 0 {
             summary.notes.push(format!(
-                "the evaluator was gone {} times, for {:.0} s in all; that time does not count",
-                jobs.outages, jobs.paused
+                "the evaluator was gone {}, for {:.0} s in all; that time does not count",
+                if jobs.outages == 1 {
+                    "once".to_owned()
+                } else {
+                    format!("{} times", jobs.outages)
+                },
+                jobs.paused
             ));
         }
         let path = store.folder().join(BEST);

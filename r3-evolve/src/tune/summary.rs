@@ -92,7 +92,10 @@ impl Summary {
 /// A ratio as a gain, for people.
 #[must_use]
 pub fn gain(ratio: f64) -> String {
-    if ratio <= 1.0 {
+    // Below what the figure shows there is nothing to call a gain.
+    if (ratio - 1.0).abs() < 0.0005 {
+        "the same time".to_owned()
+    } else if ratio <= 1.0 {
         format!("{:.1} % less time", 100.0 * (1.0 - ratio))
     } else {
         format!("{:.1} % more time", 100.0 * (ratio - 1.0))

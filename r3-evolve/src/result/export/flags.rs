@@ -26,7 +26,7 @@ pub fn nvcc_flags(candidate: &Candidate, block: [u32; 3]) -> Flags {
     code(candidate, &mut all);
     arithmetic(candidate, &mut all);
     bounds(candidate, block, &mut all);
-    launch(candidate, &mut all);
+    launch(candidate, block, &mut all);
     all
 }
 
@@ -158,7 +158,7 @@ fn bounds(candidate: &Candidate, block: [u32; 3], all: &mut Flags) {
     }
 }
 
-fn launch(candidate: &Candidate, all: &mut Flags) {
+fn launch(candidate: &Candidate, block: [u32; 3], all: &mut Flags) {
     let launch = &candidate.launch;
     if let Some([x, y, z]) = launch.block {
         all.source.push(format!(
@@ -176,9 +176,25 @@ fn launch(candidate: &Candidate, all: &mut Flags) {
         };
         all.source.push(text);
     }
-    if launch.block.is_some() && launch.grid.contains(&GridRule::Cover) {
-        all.source
-            .push("as many blocks as cover at least the threads of before".into());
+    if let Some(to) = launch.block
+        && launch.grid.contains(&GridRule::Cover)
+    {
+        // Where a block has one thread before and after, nothing changes.
+        let covered: Vec<&str> = (names.iter().zip(&launch.grid))
+            .zip(block.iter().zip(&to))
+            .filter(|((_, rule), (from, to))| **rule == GridRule::Cover && **from.max(to) > 1)
+            .map(|((name, _), _)| *name)
+            .collect();
+        let all_cover = launch.grid.iter().all(|rule| *rule == GridRule::Cover);
+        let text = match covered.as_slice() {
+            _ if all_cover => "as many blocks as cover at least the threads of before".to_owned(),
+            [] => return,
+            names => format!(
+                "as many blocks in {} as cover at least the threads of before",
+                names.join(" and ")
+            ),
+        };
+        all.source.push(text);
     }
     match launch.shared {
         SharedRule::Same => {}
@@ -260,5 +276,34 @@ mod tests {
         };
         assert_eq!(nvcc_flags(&capped, [256, 1, 1]).flags, ["-maxrregcount=64"]);
         insta::assert_snapshot!(nvcc_flags(&Candidate::default(), [256, 1, 1]), @"nothing: it is as the original");
+    }
+
+    #[test]
+    fn a_grid_is_said_once_for_each_dimension() {
+        let shaped = |block, grid| {
+            let candidate = Candidate {
+                launch: LaunchChange {
+                    block: Some(block),
+                    grid,
+                    ..LaunchChange::default()
+                },
+                ..Candidate::default()
+            };
+            nvcc_flags(&candidate, [256, 1, 1]).source[1..].to_vec()
+        };
+        let (cover, quarter) = (GridRule::Cover, GridRule::Scale(1, 4));
+        let in_x = "1/4 of the blocks in x, rounded up";
+        assert_eq!(shaped([64, 1, 1], [quarter, cover, cover]), [in_x]);
+        assert_eq!(
+            shaped([64, 4, 1], [quarter, cover, cover]),
+            [
+                in_x,
+                "as many blocks in y as cover at least the threads of before"
+            ]
+        );
+        assert_eq!(
+            shaped([64, 1, 1], [cover; 3]),
+            ["as many blocks as cover at least the threads of before"]
+        );
     }
 }
