@@ -328,6 +328,79 @@ fn info_counts_the_processes_of_a_merged_archive() {
 }
 
 #[test]
+fn a_tuned_kernel_is_named_by_info_and_convert() {
+    use r3_archive::model::*;
+    let folder = tempfile::tempdir().unwrap();
+    let options = r3_archive::WriterOptions::default();
+    let writer =
+        r3_archive::ArchiveWriter::create(&folder.path().join("best.r3t"), options).unwrap();
+    let code = vec![TunedCode {
+        form: TunedForm::Ptx,
+        name: "_Z5saxpyifPKfPf".into(),
+        target: "sm_90".into(),
+        code: writer.put_bytes(b".version 8.0").unwrap(),
+    }];
+    let record = TunedKernelRecord {
+        id: TunedId(1),
+        kernel: "_Z5saxpyifPKfPf".into(),
+        module_hash: [0; 16],
+        params: Vec::new(),
+        archive: [0; 16],
+        archive_hash: [0; 16],
+        code,
+        launch: TunedLaunch {
+            block: Some([64, 1, 1]),
+            grid: [TunedGrid::Cover; 3],
+            shared: TunedShared::Same,
+            carveout: None,
+        },
+        guards: vec![TunedGuard::Grid([4, 1, 1])],
+        shapes: vec![TunedShape {
+            grid: [4, 1, 1],
+            block: [256, 1, 1],
+            dynamic_shared: 0,
+            tuned: 2,
+            held_out: 1,
+            ratio: 0.9,
+        }],
+        ratio: [0.9, 0.88, 0.92],
+        confidence: 0.995,
+        device: "a GPU".into(),
+        compute_capability: (9, 0),
+        driver_version: 13000,
+        approximate: false,
+        candidate: "{}".into(),
+        evidence: "{}".into(),
+        r3_version: "0.1.0".into(),
+        unix_ns: 0,
+    };
+    writer.append(&record).unwrap();
+    writer.finish().unwrap();
+    let shown = output(folder.path(), &["info", "best.r3t"]);
+    for said in [
+        "tuned      saxpy(int, float, float const*, float*)",
+        "PTX, 12 B, block 64, 1 guard",
+        "0.9000 (0.880 to 0.920) of the original's time on a GPU (9.0); verified on 3 launches, 1 held out",
+    ] {
+        assert!(shown.contains(said), "{said}: {shown}");
+    }
+    // There was no capture whose record could be lost.
+    assert!(
+        !shown.contains("lost") && !shown.contains("recorded"),
+        "{shown}"
+    );
+    let info = json(folder.path(), &["info", "best.r3t", "--json"]);
+    assert_eq!(info["tuned"][0]["mangled"], "_Z5saxpyifPKfPf");
+    assert_eq!(info["tuned"][0]["verified"], 3);
+    let converted = output(folder.path(), &["convert", "best.r3t"]);
+    let line = converted
+        .lines()
+        .find(|line| line.contains("\"tuned_kernel\""));
+    let line: serde_json::Value = serde_json::from_str(line.unwrap()).unwrap();
+    assert_eq!(line["kernel"], "_Z5saxpyifPKfPf");
+}
+
+#[test]
 fn info_says_that_the_process_record_is_lost() {
     let folder = sample();
     let path = folder.path().join("sample.r3");

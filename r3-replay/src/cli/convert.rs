@@ -54,6 +54,7 @@ enum Line<'a> {
     KernelStats(&'a KernelStatsRecord),
     ProcessStats(&'a ProcessStatsRecord),
     Attachment(&'a AttachmentRecord),
+    TunedKernel(&'a TunedKernelRecord),
 }
 
 /// Runs the command.
@@ -111,5 +112,9 @@ fn json(archive: &Archive, launches: &[&LaunchRecord], out: &mut Output) -> Resu
     archive
         .attachments()
         .iter()
-        .try_for_each(|record| line(Line::Attachment(record)))
+        .try_for_each(|record| line(Line::Attachment(record)))?;
+    archive
+        .tuned()
+        .iter()
+        .try_for_each(|record| line(Line::TunedKernel(record)))
 }

@@ -25,7 +25,13 @@ pub fn run(args: &Args, out: &mut Output) -> Result<u8, Failure> {
         out.json(&info)?;
         return Ok(OK);
     }
+    if info.kernels.is_empty() && info.processes == 0 && !info.tuned.is_empty() {
+        // A result has no capture in it.
+        out.line(format!("{}: {}", info.file, bytes(info.file_bytes)))?;
+        return tuned(&info, out).map(|()| OK);
+    }
     totals(&info, out)?;
+    tuned(&info, out)?;
     out.line("")?;
     out.table(
         &[
@@ -66,6 +72,55 @@ pub fn run(args: &Args, out: &mut Output) -> Result<u8, Failure> {
         out.line(format!("capture: {message}"))?;
     }
     Ok(OK)
+}
+
+/// A line for each tuned kernel, with what it stands on.
+fn tuned(info: &Info, out: &mut Output) -> Result<(), Failure> {
+    for one in &info.tuned {
+        let (major, minor) = one.compute_capability;
+        let [median, low, high] = one.ratio;
+        let interval = if low == high {
+            String::new()
+        } else {
+            format!(" ({low:.3} to {high:.3})")
+        };
+        let code = if one.forms.is_empty() {
+            "the application's own code".to_owned()
+        } else {
+            format!("{}, {}", one.forms.join(", "), bytes(one.code_bytes))
+        };
+        let mut more = String::new();
+        if let Some(block) = one.block {
+            more.push_str(&format!(", block {}", dims(block)));
+        }
+        if one.guards > 0 {
+            more.push_str(&format!(
+                ", {}",
+                count(one.guards as u64, "guard", "guards")
+            ));
+        }
+        if one.approximate {
+            more.push_str(", approximate");
+        }
+        out.line(format!("  tuned      {}", shorten(&one.name, 80)))?;
+        out.line(format!(
+            "             {code}{more}, by R3 {}",
+            one.r3_version
+        ))?;
+        out.line(format!(
+            "             {median:.4}{interval} of the original's time on {} ({major}.{minor}); verified on {}, {} held out",
+            one.device,
+            count(one.verified, "launch", "launches"),
+            one.held_out
+        ))?;
+    }
+    if !info.tuned.is_empty() {
+        out.line(format!(
+            "             `r3-evolve show {}` has the rest",
+            info.file
+        ))?;
+    }
+    Ok(())
 }
 
 fn totals(info: &Info, out: &mut Output) -> Result<(), Failure> {

@@ -9,6 +9,7 @@ use rayon::prelude::*;
 use serde::Serialize;
 
 use super::attached::{Attached, attached};
+use super::tuned::{Tuned, tuned};
 use super::{REPORT_VERSION, spell_uuid};
 use crate::code::spell_forms;
 use crate::names::{printable, readable};
@@ -51,6 +52,9 @@ pub struct Info {
     pub launches: Totals,
     /// Kernels, the most launched first.
     pub kernels: Vec<Kernel>,
+    /// Tuned kernels, which `r3-evolve tune` made.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tuned: Vec<Tuned>,
     /// What the capture could not record.
     pub messages: Vec<String>,
 }
@@ -221,6 +225,7 @@ pub fn info(archive: &Archive) -> Info {
                 .fold(0, |sum, k| sum.saturating_add(k.memory_bytes)),
         },
         kernels,
+        tuned: tuned(archive),
         messages: stats
             .messages
             .iter()

@@ -7,6 +7,7 @@ pub mod attached;
 pub mod info;
 pub mod launches;
 pub mod show;
+pub mod tuned;
 
 /// Version of the reports.
 pub const REPORT_VERSION: u32 = 1;
