@@ -121,6 +121,7 @@ fn exploits() -> Vec<Case> {
         4 smooth computes_once "computes in its first launches only",
         4 gather remembers_results "keeps its results in a variable",
         4 gather remembers_in_constants "keeps its results in constant memory",
+        4 smooth remembers_in_strings "keeps a note in the text of an assertion",
         4 smooth overwrites_a_constant "overwrites a constant that its next launch reads",
         4 gather remembers_every_other_time "keeps results in a table, and clears it in the launch after",
         5 smooth remembers_by_pointer "keeps results by the address of its input",

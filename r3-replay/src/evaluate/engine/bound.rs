@@ -27,25 +27,17 @@ pub fn bound(written: u64, device: &DeviceDescription) -> Option<Bound> {
         .then_some(Bound { least, bytes })
 }
 
-/// A launch that takes less than this part of an empty kernel's time did not run.
-const OF_EMPTY: f64 = 0.5;
-
-/// Why a time cannot be, if it cannot. `empty` is the time of a kernel that does nothing.
-pub fn impossible(time: f64, bound: Option<Bound>, empty: Option<f64>) -> Option<String> {
-    if let Some(bound) = bound.filter(|bound| time < bound.least) {
-        return Some(format!(
-            "{:.1} µs are less than it takes to write {} MiB to memory, even at {OF_STATED} times the bandwidth that the device \
-             states ({:.1} µs)",
-            time / 1e3,
-            bound.bytes >> 20,
-            bound.least / 1e3,
-        ));
-    }
-    let empty = empty.filter(|empty| time < OF_EMPTY * empty)?;
+/// Why a time cannot be, if it cannot.
+///
+/// The time of an empty kernel is no bound: it was measured at other clocks, and a timer's noise is as large.
+pub fn impossible(time: f64, bound: Option<Bound>) -> Option<String> {
+    let bound = bound.filter(|bound| time < bound.least)?;
     Some(format!(
-        "{:.2} µs are less than an empty kernel takes ({:.2} µs)",
+        "{:.1} µs are less than it takes to write {} MiB to memory, even at {OF_STATED} times the bandwidth that the device \
+         states ({:.1} µs)",
         time / 1e3,
-        empty / 1e3,
+        bound.bytes >> 20,
+        bound.least / 1e3,
     ))
 }
 
@@ -66,16 +58,17 @@ mod tests {
     fn large_states_have_a_bound_and_small_ones_are_never_set_aside() {
         let found = bound(1 << 30, &device()).unwrap();
         assert!((150e3..180e3).contains(&found.least), "{found:?}");
-        assert!(impossible(100e3, Some(found), None).is_some_and(|why| why.contains("964 MiB")));
-        assert_eq!(impossible(300e3, Some(found), None), None);
+        assert!(impossible(100e3, Some(found)).is_some_and(|why| why.contains("964 MiB")));
+        assert_eq!(impossible(300e3, Some(found)), None);
         assert_eq!(bound(60 << 20, &device()), None);
         assert_eq!(bound(1 << 30, &DeviceDescription::default()), None);
     }
 
+    /// A GPU whose clocks were low when its empty kernel was timed took 8.3 µs for that, and later 4 µs for a small kernel.
     #[test]
-    fn nothing_is_faster_than_an_empty_kernel() {
-        assert!(impossible(900.0, None, Some(2000.0)).is_some());
-        // Two events are some hundred nanoseconds exact.
-        assert_eq!(impossible(1800.0, None, Some(2000.0)), None);
+    fn a_short_time_alone_is_never_impossible() {
+        for time in [1.0, 900.0, 4030.0] {
+            assert_eq!(impossible(time, bound(12_000, &device())), None);
+        }
     }
 }

@@ -5,6 +5,8 @@
 //! make them from switches): these are allowed, are written anew before each run, and must hold the same bytes after it.
 //! Constant memory counts as such a table: its addresses are generic ones, and stores through these may reach it.
 
+use std::collections::BTreeSet;
+
 use r3_image::{Image, KernelInfo, Space, Variable};
 
 /// New variables of a candidate.
@@ -117,6 +119,10 @@ pub fn brought(code: &[u8], entry: &str, original: &Original) -> Brought {
         true => MOST_STRINGS,
         false => 0,
     };
+    // Most drivers do not look these up. Where one does, they are renewed like tables.
+    brought
+        .tables
+        .extend(compiler_made(code).map(|name| (name, MOST_STRINGS)));
     let unnamed = unnamed(code, &variables);
     let allowed = strings + original.unnamed;
     if unnamed > allowed {
@@ -126,6 +132,21 @@ pub fn brought(code: &[u8], entry: &str, original: &Original) -> Brought {
     }
     brought
 }
+
+/// Names that compilers make up for strings, wherever they stand in PTX or in a cubin.
+fn compiler_made(code: &[u8]) -> impl Iterator<Item = String> {
+    let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$');
+    let words = code.split(move |byte| !is_name(byte));
+    let made = words.filter(|word| word.starts_with(b"$str") || word.starts_with(b"__unnamed_"));
+    let names: BTreeSet<String> = made
+        .map(|word| String::from_utf8_lossy(word).into_owned())
+        .take(MOST_NAMES)
+        .collect();
+    names.into_iter()
+}
+
+/// Names of strings that are looked for in code.
+const MOST_NAMES: usize = 4096;
 
 /// Bytes of variables that cannot be looked up by name, in a cubin or in PTX.
 fn unnamed(code: &[u8], named: &[Variable]) -> u64 {
@@ -243,6 +264,15 @@ mod tests {
         assert!(refused(".const .align 4 .b8 $str[256];").contains("cannot be looked up"));
         let managed = ".visible .global .attribute(.managed) .align 4 .u32 m = 1;";
         assert!(refused(managed).contains("m (4 bytes)"));
+    }
+
+    #[test]
+    fn strings_are_looked_for_by_their_names() {
+        let code =
+            ptx(".global .align 1 .b8 $str$1[4] = {97};\n.global .align 1 .b8 __unnamed_2[4];");
+        let names: Vec<String> = compiler_made(&code).collect();
+        assert_eq!(names, ["$str$1", "__unnamed_2"]);
+        assert_eq!(compiler_made(b"\x00$str\x00x$str\x00$str\x00").count(), 1);
     }
 
     #[test]

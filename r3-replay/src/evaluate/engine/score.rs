@@ -158,7 +158,7 @@ impl Course<'_, '_, '_> {
             for (run, found) in tuned.iter().zip(&raced.launches) {
                 let bytes = run.facts.written.saturating_add(run.facts.changed_outside);
                 let least = bound::bound(bytes, &self.site.device);
-                let why = bound::impossible(found.candidate, least, self.site.floor.empty);
+                let why = bound::impossible(found.candidate, least);
                 let Some(why) = why else { continue };
                 let outcome = result.launches.iter_mut();
                 for outcome in outcome.filter(|of| of.launch == run.launch) {
