@@ -17,8 +17,10 @@ pub struct Floor {
 
 /// From which ratio on the flush is taken to work.
 const COLDER: f64 = 1.1;
-/// Runs of each kind; the median counts.
+/// Runs of each kind of reading; the median counts.
 const RUNS: usize = 9;
+/// Runs of the empty kernel; the least time counts.
+const EMPTY_RUNS: usize = 64;
 const THREADS: u32 = 256;
 
 const PTX: &str = include_str!("floor/probe.ptx");
@@ -59,7 +61,9 @@ pub fn measure(device: &mut dyn Device, what: &DeviceDescription) -> Result<Floo
         // First what keeps the device busy, so that its clocks are up.
         let cold_to_warm = cold_to_warm(device, read, what)?;
         Ok(Floor {
-            empty: least(EMPTY_RUNS, || nanoseconds(device.launch_timed(empty, &config)?))?,
+            empty: least(EMPTY_RUNS, || {
+                nanoseconds(device.launch_timed(empty, &config)?)
+            })?,
             cold_to_warm,
         })
     })();
@@ -120,6 +124,20 @@ fn nanoseconds(effort: Effort) -> Result<Option<f64>, DeviceError> {
         Effort::Nanoseconds(time) => Some(time),
         Effort::Work(_) => None,
     })
+}
+
+/// The least time of some runs: of one thing that does nothing, all else is disturbance.
+fn least(
+    runs: usize,
+    mut run: impl FnMut() -> Result<Option<f64>, DeviceError>,
+) -> Result<Option<f64>, DeviceError> {
+    let mut least: Option<f64> = None;
+    for _ in 0..runs {
+        if let Some(time) = run()? {
+            least = Some(least.map_or(time, |known| known.min(time)));
+        }
+    }
+    Ok(least)
 }
 
 /// The median of some runs, after one that does not count.
