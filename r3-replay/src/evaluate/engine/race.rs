@@ -229,12 +229,13 @@ impl<'r, T: Track> Race<'r, T> {
         Ok(())
     }
 
-    /// Rounds until there are so many. The candidate's last run, and one that chance picks, are verified, and the
-    /// original's last one: a candidate that slows the original down is no faster.
+    /// Rounds until there are so many. The candidate's last run, and one that chance picks, are verified; in the end the
+    /// original's last one as well: a candidate that slows the original down is no faster.
     fn rounds(&mut self, until: u32) -> Result<(), T::Stop> {
         let have = self.samples.first().map_or(0, Vec::len) as u32;
         let new = u64::from(until.saturating_sub(have));
         let launches = self.rules.weights.len();
+        let ends = self.rules.counts || until >= self.rules.most;
         let swapped = self.keys.below(launches as u64) as usize;
         // Launch by launch: memory of another one has to be put in place first.
         for launch in 0..launches {
@@ -246,7 +247,7 @@ impl<'r, T: Track> Race<'r, T> {
                 let last = round + 1 == new;
                 let check = Checked {
                     candidate: last || (round == checked && new >= MOST_UNCHECKED),
-                    original: last,
+                    original: last && ends,
                 };
                 let sample = self.pair(launch, (u64::from(have) + round) as usize, check)?;
                 if let Some(samples) = self.samples.get_mut(launch) {
