@@ -21,15 +21,16 @@
 //! |---|---|
 //! | results that lie about from earlier | copies are sealed, outputs poisoned before every run, shared memory filled (`scrub`) |
 //! | leaving out what is right already | the mask of what must be written; a kernel that does nothing must fail |
-//! | state of its own between runs | a fresh load for each candidate; no variables and no heap that the original has not ([`code`]); guards behind buffers; the last timed run, and some that chance picks, are verified |
+//! | state of its own between runs | a fresh load for each candidate; no variables and no heap that the original has not, new tables and constants written anew before each run ([`code`]); guards behind buffers; the last timed run, and some that chance picks, are verified |
 //! | results by heart | held-out launches; [`perturb`]; another snapshot amid timed runs |
 //! | inputs changed so that they fit | every recorded byte is compared, inputs too |
 //! | poison, or leftovers, taken for data | each run has another key; two runs before anything is timed |
 //! | warm caches called cold, lines kept in the cache | a flush after restoring, persisting lines reset, and a probe that tells whether that works ([`floor`]) |
 //! | another binary timed than verified | one load for both, with its hash in the result |
+//! | an original that is slowed down | its last run is verified, its variables included |
 //! | drift, and luck | pairs in turn ([`race`]), the original against itself ([`noise`]), clocks at each pair, nobody else on the GPU ([`lock`]) |
 //! | special first runs | nobody knows how many warm-ups there are, nor which run is verified |
-//! | impossible times | [`bound`]: memory's bandwidth, and an empty kernel |
+//! | impossible times | [`bound`]: memory's bandwidth |
 
 pub mod run;
 
