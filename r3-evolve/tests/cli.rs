@@ -49,6 +49,8 @@ fn what_cannot_be_meant_is_told_before_anything_is_started() {
             "--without block",
         ),
         (&["--set", "batch=99999999999"], "a number from 1 to 256"),
+        (&["--dry-run", "--resume"], "cannot be used with '--resume'"),
+        (&["--dry-run", "--print-space"], "cannot be used with"),
         (&["--set", "bacth=4"], "there is no setting `bacth`"),
     ] {
         let found = tune(options);

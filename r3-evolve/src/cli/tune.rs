@@ -63,15 +63,15 @@ pub struct Args {
     without: Vec<String>,
 
     /// Print what can be varied for this kernel, as TOML to be edited, and end.
-    #[arg(long)]
+    #[arg(long, group = "looks", conflicts_with = "resume")]
     print_space: bool,
 
     /// Print what would be tried first and on which launches, and end.
-    #[arg(long)]
+    #[arg(long, group = "looks", conflicts_with = "resume")]
     dry_run: bool,
 
     /// Measure the original and its noise, and end.
-    #[arg(long)]
+    #[arg(long, group = "looks", conflicts_with = "resume")]
     baseline_only: bool,
 
     /// Time for searching, e.g. 90s, 3m, 1h [default: 3m without another limit].
@@ -439,10 +439,18 @@ fn go(
         clock,
         forced: args.force,
     };
+    let began = tune
+        .store
+        .need::<Environment>(key::ENVIRONMENT)
+        .map_err(Failure::new)?;
     let found = tune.run(server, &mut terminal);
     terminal.clear();
     let summary = found.map_err(|error| match error {
         TuneError::Left => Failure::Left(format!("{}: {error}", folder.display())),
+        TuneError::Machine { .. } if !is_same(settings, began) => Failure::new(format!(
+            "{error}. {} is not what it was when the run began: put it back",
+            settings.archive.display()
+        )),
         error => Failure::new(error),
     })?;
     if args.json {
@@ -456,6 +464,11 @@ fn go(
         ))?;
     }
     out.line(format!("run       {}", folder.display()))
+}
+
+/// Whether the archive is still what it was.
+fn is_same(settings: &Settings, began: Environment) -> bool {
+    ArchiveFile::read(&settings.archive).is_ok_and(|now| now.hash == began.archive_hash)
 }
 
 fn settings(args: &Args) -> Result<Settings, Failure> {

@@ -17,7 +17,7 @@ use serde::Serialize;
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::store::{Evaluation, Store, key};
-use crate::tune::{Artifact, Environment, Ground, Settings, Summary, TuneError};
+use crate::tune::{ArchiveFile, Artifact, Environment, Ground, Settings, Summary, TuneError};
 
 /// Why a result cannot be written.
 #[derive(Debug, thiserror::Error)]
@@ -83,6 +83,13 @@ pub fn write(
         }));
     }
     let captured = Captured::read(&settings.archive, &ground.kernel.name).map_err(failed)?;
+    let now = ArchiveFile::read(&settings.archive)
+        .map_err(|error| failed(ResultError::Archive(error.to_string())))?;
+    if now.hash != environment.archive_hash {
+        return Err(failed(ResultError::Archive(
+            "it is not the one that the run began with any more".to_owned(),
+        )));
+    }
     let ratio = summary.best.as_ref().map(|best| best.ratio);
     let evidence = Evidence {
         summary,

@@ -299,11 +299,16 @@ pub(super) fn evaluate(
         }
     }
     let began = clock.now();
+    let mut unjudged: Vec<(EvaluationNumber, Outcome)> = Vec::new();
     while !jobs.is_empty() {
         if watch.leave() {
             return Err(TuneError::Left);
         }
         for (number, outcome) in jobs.step(Duration::from_millis(100), watch)? {
+            if outcome.verdict == Verdict::Unjudged {
+                unjudged.push((number, outcome));
+                continue;
+            }
             store.done(number, &outcome, clock.unix())?;
             if let Some(row) = rows.iter_mut().find(|row| row.number == number) {
                 row.state = State::Done;
@@ -323,6 +328,28 @@ pub(super) fn evaluate(
             compilers: 0.0,
             devices: 0.0,
         });
+    }
+    if !unjudged.is_empty() && rows.first().is_some_and(|row| row.phase == Phase::Final) {
+        let judged = |row: &Evaluation| row.outcome.is_some();
+        let control = rows.iter().find(|row| row.reason == Reason::Control);
+        // Where not even the original can be judged nothing was found out, and nothing is told of candidates: what has no
+        // outcome is measured again by who goes on with the run.
+        if control.is_some_and(|row| !judged(row)) || !rows.iter().any(judged) {
+            let reason = unjudged
+                .first()
+                .and_then(|(_, outcome)| outcome.reason.clone());
+            return Err(TuneError::Machine {
+                count: unjudged.len() as u64,
+                reason: reason.unwrap_or_else(|| "no reason was given".into()),
+            });
+        }
+    }
+    for (number, outcome) in unjudged {
+        store.done(number, &outcome, clock.unix())?;
+        if let Some(row) = rows.iter_mut().find(|row| row.number == number) {
+            row.state = State::Done;
+            row.outcome = Some(outcome);
+        }
     }
     let shared: Vec<(usize, EvaluationNumber)> = rows
         .iter()

@@ -130,3 +130,33 @@ fn a_full_queue_is_waited_for() {
         .unwrap();
     assert_eq!(summary.evaluations, 96);
 }
+
+#[test]
+fn finals_in_which_not_even_the_original_can_be_judged_say_nothing_and_go_on_later() {
+    let bed = Bed::new(true, Kind::Grid, 1000);
+    let (whole, _) = Bed::new(true, Kind::Grid, 1000).whole();
+    let mut store = bed.create();
+    let mut evaluator = bed.evaluator();
+    let table = counted();
+    // As when the archive is replaced: what asks for a fresh process finds nothing.
+    evaluator.judge = Rc::new(move |ask, times| {
+        let mut outcome = table(ask, times);
+        if ask.plan.fresh_process {
+            outcome.verdict = Verdict::Unjudged;
+            outcome.reason = Some("the archive has no kernel 2".into());
+            outcome.score = None;
+            outcome.launches.clear();
+        }
+        outcome
+    });
+    let error = bed
+        .run(&mut store, &mut evaluator, &mut Watcher::default())
+        .unwrap_err();
+    assert!(matches!(error, TuneError::Machine { .. }), "{error}");
+    assert!(error.to_string().contains("no kernel 2"), "{error}");
+    let summary = bed
+        .run(&mut store, &mut bed.evaluator(), &mut Watcher::default())
+        .unwrap();
+    assert!(summary.claim, "{}", summary.reason);
+    assert_eq!(summary.best.unwrap().knobs, whole.best.unwrap().knobs);
+}
