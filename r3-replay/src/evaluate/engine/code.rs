@@ -137,12 +137,20 @@ pub fn brought(code: &[u8], entry: &str, original: &Original) -> Brought {
 fn compiler_made(code: &[u8]) -> impl Iterator<Item = String> {
     let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$');
     let words = code.split(move |byte| !is_name(byte));
-    let made = words.filter(|word| word.starts_with(b"$str") || word.starts_with(b"__unnamed_"));
+    let made = words.filter(|word| MADE_UP.iter().any(|made| word.starts_with(made.as_bytes())));
     let names: BTreeSet<String> = made
         .map(|word| String::from_utf8_lossy(word).into_owned())
         .take(MOST_NAMES)
         .collect();
     names.into_iter()
+}
+
+/// Beginnings of such names.
+const MADE_UP: [&str; 2] = ["$str", "__unnamed_"];
+
+/// Whether a compiler made a name up.
+pub fn is_made_up(name: &str) -> bool {
+    MADE_UP.iter().any(|made| name.starts_with(made))
 }
 
 /// Names of strings that are looked for in code.

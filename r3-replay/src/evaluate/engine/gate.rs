@@ -11,6 +11,7 @@
 
 use r3_archive::model::LaunchRecord;
 
+use super::code;
 use super::resident::{Bound, Judgement, Resident, Trouble};
 use super::shape::Shape;
 use super::stand::{Stand, Stop};
@@ -147,8 +148,12 @@ pub fn tables(
     let mut tables = Vec::with_capacity(names.len());
     for (name, len) in names {
         let device = resident.device();
-        let Some(place) = device.global(bound.module(), name).map_err(trouble)? else {
-            continue;
+        let place = match device.global(bound.module(), name) {
+            Ok(Some(place)) if place.len > 0 => place,
+            Ok(_) => continue,
+            // A driver may take names that compilers made up for none at all.
+            Err(DeviceError::Call { .. }) if code::is_made_up(name) => continue,
+            Err(error) => return Err(trouble(error)),
         };
         let mut bytes = vec![0; place.len.min(*len) as usize];
         device.read(place.address, &mut bytes).map_err(trouble)?;
