@@ -14,7 +14,7 @@ fn evolve() -> Command {
     Command::new(env!("CARGO_BIN_EXE_r3-evolve"))
 }
 
-fn tune(options: &[&str]) -> Output {
+fn tune(options: &[&str]) -> std::io::Result<Output> {
     let mut command = evolve();
     command
         .arg("tune")
@@ -22,7 +22,7 @@ fn tune(options: &[&str]) -> Output {
         .args(["--kernel", "saxpy"]);
     // Nothing here comes so far that it asks for a server.
     command.env("R3_REPLAY", "/nonexistent").args(options);
-    command.output().unwrap()
+    command.output()
 }
 
 #[test]
@@ -53,7 +53,7 @@ fn what_cannot_be_meant_is_told_before_anything_is_started() {
         (&["--dry-run", "--print-space"], "cannot be used with"),
         (&["--set", "bacth=4"], "there is no setting `bacth`"),
     ] {
-        let found = tune(options);
+        let found = tune(options).unwrap();
         let error = String::from_utf8_lossy(&found.stderr);
         assert_eq!(found.status.code(), Some(2), "{options:?}: {error}");
         assert!(error.contains(said), "{options:?}: {error}");
