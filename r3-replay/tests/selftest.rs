@@ -6,7 +6,14 @@ use assert_cmd::Command;
 fn every_exploit_is_caught_and_no_harmless_rewrite_is_refused() {
     let run = Command::cargo_bin("r3-replay")
         .unwrap()
-        .args(["selftest", "--device", "cpu", "--launch-limit", "2", "--json"])
+        .args([
+            "selftest",
+            "--device",
+            "cpu",
+            "--launch-limit",
+            "2",
+            "--json",
+        ])
         .args(["--cache-size", "0", "--workers", "2"])
         .output()
         .unwrap();
