@@ -10,14 +10,14 @@ COUNT = 600
 LEAST = 100.0
 
 
-def candidates(route):
-    """Other machine code each."""
+def candidates(route, incumbent):
+    """Other machine code each. None of them is faster than the original."""
     made = []
     for number in range(COUNT):
         line = {"candidate": {"code": {"ptx": written("right", number + 1)}, "build": compiled(route=route)["candidate"]["build"]}}
         if route == "lift":
             line["candidate"]["build"]["passes"] = "default<O3>"
-        made.append(dict(line, label=str(number)))
+        made.append(dict(line, label=str(number), plan={"incumbent": incumbent}))
     return made
 
 
@@ -30,9 +30,11 @@ def run(session, report):
         report.table(STAGE)
         return
     cache = session.folder("rate-cache")
-    for name, route, options, limit in (("lifted, -O3", "lift", ["--cache", cache], LEAST), ("the same, from the cache", "lift", ["--cache", cache], LEAST),
-                                        ("PTX as it is", "text", ["--cache-size", "0"], LEAST)):
-        lines, summary, outcome = evaluate(session, archive, "scale_add", candidates(route), *options, log=f"rate-{name}")
+    for name, route, incumbent, options, limit in (
+            ("lifted, -O3", "lift", 0.9, ["--cache", cache], LEAST), ("the same, from the cache", "lift", 0.9, ["--cache", cache], LEAST),
+            ("PTX as it is", "text", 0.9, ["--cache-size", "0"], LEAST),
+            ("PTX as it is, each raced to the end", "text", None, ["--cache-size", "0"], None)):
+        lines, summary, outcome = evaluate(session, archive, "scale_add", candidates(route, incumbent), *options, log=f"rate-{name}")
         if not summary:
             report.add(STAGE, name, False, outcome.why())
             report.details(outcome)
@@ -40,7 +42,7 @@ def run(session, report):
         right = sum(line["outcome"]["verdict"] == "right" for line in lines)
         measured = sum(not (line["outcome"].get("code") or {}).get("equal_to") for line in lines)
         status = summary["status"]
-        good = right == len(lines) == COUNT and summary["per_second"] >= limit
-        report.add(STAGE, name, good, f"limit {limit:.0f}/s", candidates=len(lines), right=right, measured=measured,
+        good = right == len(lines) == COUNT and summary["per_second"] >= (limit or 0)
+        report.add(STAGE, name, good, f"limit {limit:.0f}/s" if limit else "", candidates=len(lines), right=right, measured=measured,
                    per_second=summary["per_second"], compilers_busy=status["compilers_busy"], device_busy=status["devices_busy"], workers=os.cpu_count())
     report.table(STAGE)

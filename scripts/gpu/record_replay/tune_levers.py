@@ -11,8 +11,8 @@ SEEDS = (1, 2, 3)
 # Largest ratio that shows that the known lever was found.
 FOUND = {"bilateral": 0.9, "lombscargle": 0.9, "maxpool": 0.9, "attention": 0.97, "heat2d": 0.9, "convolution": 0.8}
 # Less time for measuring the best ones at length than a user would give.
-SHORT = ("--set", "top=5", "--set", "final_warmup=10", "--set", "ablation=false")
-SHORTER = ("--set", "top=2", "--set", "final_warmup=10", "--set", "ablation=false")
+SHORT = ("--set", "top=5", "--set", "final_warmup=10", "--set", "ablation=no")
+SHORTER = ("--set", "top=2", "--set", "final_warmup=10", "--set", "ablation=no")
 BLOCKS = (32, 64, 128, 256, 512, 1024)
 CAPS = (None, 24, 32, 40, 48, 64, 96, 128, 255)
 

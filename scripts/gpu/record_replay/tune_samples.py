@@ -18,7 +18,7 @@ def kernels(session, archive):
         said = json.loads(outcome.stdout)
     except ValueError:
         return []
-    return [kernel["name"] for kernel in said["kernels"] if kernel.get("captured", 1)]
+    return [kernel["name"] for kernel in said["kernels"] if kernel["recorded"]]
 
 
 def run(session, report):
