@@ -14,12 +14,4 @@
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-stages=no
-for argument in "$@"; do
-    case $argument in
-    -*) break ;;
-    *) stages=yes ;;
-    esac
-done
-[ $stages = yes ] || set -- ptx "$@"
-exec "$here/record-replay.sh" "$@"
+exec "$here/record-replay.sh" --default ptx "$@"

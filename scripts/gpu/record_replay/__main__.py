@@ -59,7 +59,8 @@ def scratch():
 
 def main():
     parser = argparse.ArgumentParser(prog="record-replay.sh", description=__doc__)
-    parser.add_argument("stages", nargs="*", default=["all"], help=f"all, ptx, remix, evaluate, tune, or some of: {', '.join(LIMITS)}")
+    parser.add_argument("stages", nargs="*", help=f"all, ptx, remix, evaluate, tune, or some of: {', '.join(LIMITS)}")
+    parser.add_argument("--default", default="all", help="what runs when no stage is named")
     parser.add_argument("--out", default=ROOT / "dist" / "gpu-results",
                         help="results.jsonl and logs.tar.gz go here (default: dist/gpu-results)")
     parser.add_argument("--work", help="scratch folder (default: a new one, removed at the end)")
@@ -67,7 +68,7 @@ def main():
     parser.add_argument("--table", action="store_true", help="only rewrite the table of capture-samples/README.md")
     parser.add_argument("--document", metavar="RESULTS", help="only put a results.jsonl into docs/gpu-results.md")
     arguments = parser.parse_args()
-    stages = [stage for name in arguments.stages for stage in GROUPS.get(name, [name])]
+    stages = [stage for name in arguments.stages or [arguments.default] for stage in GROUPS.get(name, [name])]
     unknown = sorted(set(stages) - set(LIMITS))
     if unknown:
         parser.error(f"no such stage: {', '.join(unknown)} (there are: all, ptx, remix, evaluate, tune, {', '.join(LIMITS)})")

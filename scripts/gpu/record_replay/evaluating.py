@@ -10,15 +10,15 @@ KERNELS = {"attention": ("weigh", "registers"), "heat2d": ("heat", "constants of
            "bilateral": ("bilateral", "constants of the launch")}
 
 
-def recorded(session, report, stage, names):
-    """Archives of programs of scripts/gpu/src/tune, recorded here: (name, archive)."""
-    built, made = session.build(SOURCES / "tune", "tune")
+def recorded(session, report, stage, names, programs="tune", launches="1,2"):
+    """Archives of programs of a folder of scripts/gpu/src, recorded here: (name, archive)."""
+    built, made = session.build(SOURCES / programs, programs)
     if not made.ok:
         report.add(stage, "build", False, made.why())
         report.details(made)
     for name in names:
         folder = session.folder(stage, name)
-        outcome = session.run([built / name], cwd=folder, limit=90, env=session.shim(folder, R3_LAUNCHES="1,2"), log=f"{stage}-{name}")
+        outcome = session.run([built / name], cwd=folder, limit=90, env=session.shim(folder, R3_LAUNCHES=launches), log=f"{stage}-{name}")
         found = archives(folder)
         if outcome.ok and found:
             yield name, found[0]

@@ -3,29 +3,14 @@
 import math
 import statistics
 
+from .evaluating import recorded
 from .remixing import RIGHT, remix, trials
-from .session import SAMPLES, SOURCES, archives
+from .session import SAMPLES
 
 STAGE = "remix-time"
 PROGRAMS = ("grids", "sums", "points")
 LIMIT = 0.02  # of the median ratio
 SHORT = 5.0  # µs: below this, a time says little
-
-
-def recorded(session, report):
-    """Archives of the programs of scripts/gpu/src/remix, recorded here."""
-    built, made = session.build(SOURCES / "remix", "remix")
-    if not made.ok:
-        report.add(STAGE, "build", False, made.why())
-        report.details(made)
-    for name in PROGRAMS:
-        folder = session.folder(STAGE, name)
-        outcome = session.run([built / name], cwd=folder, limit=90, env=session.shim(folder, R3_LAUNCHES="1"), log=f"time-{name}")
-        found = archives(folder)
-        if outcome.ok and found:
-            yield name, found[0]
-        else:
-            report.add(STAGE, name, False, f"not recorded: {outcome.why()}")
 
 
 def measured(session, report, name, archive, *options):
@@ -59,7 +44,7 @@ def row(report, label, found):
 
 def run(session, report):
     session.home()
-    all_archives = list(recorded(session, report))
+    all_archives = list(recorded(session, report, STAGE, PROGRAMS, "remix", "1"))
     all_archives += [(path.stem, path) for path in sorted((SAMPLES / "archives").glob("*.r3"))
                      if session.samples.get(path.stem, {}).get("check") != "noise" and path.stem not in ("wilson_sass", "nvrtc")]
     plain = [dict(found, program=name) for name, archive in all_archives for found in measured(session, report, name, archive)]
