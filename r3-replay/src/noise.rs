@@ -168,16 +168,13 @@ fn one_run<'l, 'a: 'l>(
             .get(buffer)
             .map_or(0, |b| b.region.chunk(chunk).0);
         let tallies = spread.tallies.entry(buffer).or_default();
-        for element in TYPES {
-            tallies.entry(*element).or_default().add(
-                offset,
-                one,
-                other,
-                *element,
-                &Tolerance::EXACT,
-            );
-            let sizes = spread.sizes.entry((buffer, *element)).or_default();
-            sizes.add(one, other, *element);
+        for element in types() {
+            tallies
+                .entry(element)
+                .or_default()
+                .add(offset, one, other, element, &Tolerance::EXACT);
+            let sizes = spread.sizes.entry((buffer, element)).or_default();
+            sizes.add(one, other, element);
         }
         let varied = spread.varied.entry((buffer, chunk)).or_default();
         varied.resize(one.len().max(varied.len()), false);
@@ -188,21 +185,11 @@ fn one_run<'l, 'a: 'l>(
     Ok(restored)
 }
 
-/// All types, since a buffer's own is only looked up at the end.
-const TYPES: &[ElementType] = &[
-    ElementType::U8,
-    ElementType::U16,
-    ElementType::U32,
-    ElementType::U64,
-    ElementType::I8,
-    ElementType::I16,
-    ElementType::I32,
-    ElementType::I64,
-    ElementType::F16,
-    ElementType::BF16,
-    ElementType::F32,
-    ElementType::F64,
-];
+/// All types that are known, since a buffer's own is only looked up at the end.
+fn types() -> impl Iterator<Item = ElementType> {
+    let known = |element: &ElementType| *element != ElementType::Bits;
+    ElementType::ALL.into_iter().filter(known)
+}
 
 /// What the runs of one launch showed.
 #[derive(Default)]

@@ -24,7 +24,7 @@ use super::{DIFFERENT, FAILED, Failure, NOT_HERE, OK};
 use crate::attach::matching::{Unfit, fits};
 use crate::names::{printable, printable_lines, readable};
 use crate::remix::compiler::{Compile, Compiled, compile_all};
-use crate::remix::facts::Kernel;
+use crate::remix::facts::{self, Kernel};
 use crate::remix::pairs::Runs;
 use crate::remix::report::{CandidateReport, KernelReport, Side, TrialReport};
 use crate::remix::trial::{self, Judgement, Run, Used, Verdict};
@@ -339,7 +339,7 @@ fn subject<'a>(
     let mut subject = Subject {
         id,
         launches,
-        layout: layout(archive, record),
+        layout: facts::layout(archive, record),
         recorded: recorded(archive, record, sm),
         candidates: Vec::new(),
         report: KernelReport {
@@ -374,21 +374,6 @@ fn subject<'a>(
     let on = (sm, args.runs_launches());
     let recipes = args.compile.recipes(&origin, &specialisation, on, emit);
     Ok((subject, recipes))
-}
-
-/// Where the parameters lie: as recorded, else as the code says.
-fn layout(archive: &Archive, record: &r3_archive::model::KernelRecord) -> Vec<ParamLayout> {
-    if !record.params.is_empty() {
-        return record.params.clone();
-    }
-    let module = record.module.and_then(|module| archive.module(module));
-    let image = module.and_then(|module| archive.read_blob(&module.image).ok());
-    image
-        .and_then(|bytes| Image::from_vec(bytes).kernel_layout(&record.name))
-        .unwrap_or_default()
-        .into_iter()
-        .map(|(offset, size)| ParamLayout { offset, size })
-        .collect()
 }
 
 /// What the machine code uses that the application ran.

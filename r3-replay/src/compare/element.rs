@@ -110,6 +110,23 @@ enum Value {
 }
 
 impl ElementType {
+    /// All types, the unknown one first.
+    pub const ALL: [Self; 13] = [
+        Self::Bits,
+        Self::U8,
+        Self::U16,
+        Self::U32,
+        Self::U64,
+        Self::I8,
+        Self::I16,
+        Self::I32,
+        Self::I64,
+        Self::F16,
+        Self::BF16,
+        Self::F32,
+        Self::F64,
+    ];
+
     /// Size in bytes.
     pub fn size(self) -> usize {
         match self {

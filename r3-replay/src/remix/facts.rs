@@ -14,6 +14,7 @@ use r3_archive::model::{
 };
 use r3_archive::{Archive, ReadError};
 use r3_codegen::recipe::{Guard, Specialisation};
+use r3_image::Image;
 
 /// Which facts are wanted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -105,6 +106,21 @@ pub enum FactError {
 
 /// A pointer that can lie anywhere is at most this much aligned: what allocations of the driver are.
 const MOST_ALIGNED: u32 = 256;
+
+/// Where the parameters lie: as recorded, else as the code says.
+pub fn layout(archive: &Archive, record: &KernelRecord) -> Vec<ParamLayout> {
+    if !record.params.is_empty() {
+        return record.params.clone();
+    }
+    let module = record.module.and_then(|module| archive.module(module));
+    let image = module.and_then(|module| archive.read_blob(&module.image).ok());
+    image
+        .and_then(|bytes| Image::from_vec(bytes).kernel_layout(&record.name))
+        .unwrap_or_default()
+        .into_iter()
+        .map(|(offset, size)| ParamLayout { offset, size })
+        .collect()
+}
 
 /// A kernel with the layout of its parameters.
 #[derive(Clone, Copy, Debug)]

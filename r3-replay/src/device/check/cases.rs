@@ -217,7 +217,7 @@ impl Cases {
                 Source::memory(a + random.start()),
                 Source::sealed(b + random.start(), random.stream()),
             );
-            let element = random.pick(&ELEMENTS).unwrap_or_default();
+            let element = random.pick(&ElementType::ALL).unwrap_or_default();
             let len = random.len();
             let mut bytes = vec![0; len as usize];
             host::produce(&actual, &mut bytes, &mut |at, out| device.read(at, out))?;
@@ -366,22 +366,6 @@ impl Cases {
         )
     }
 }
-
-const ELEMENTS: [ElementType; 13] = [
-    ElementType::Bits,
-    ElementType::U8,
-    ElementType::U16,
-    ElementType::U32,
-    ElementType::U64,
-    ElementType::I8,
-    ElementType::I16,
-    ElementType::I32,
-    ElementType::I64,
-    ElementType::F16,
-    ElementType::BF16,
-    ElementType::F32,
-    ElementType::F64,
-];
 
 /// Bits whose upper parts are infinities, NaNs, zeros, subnormals and largest numbers of the formats.
 const SPECIAL: [u64; 14] = [

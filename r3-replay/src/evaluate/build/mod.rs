@@ -26,6 +26,7 @@ use super::engine::shape::{Shape, shape};
 use super::outcome::Verdict;
 use super::plan::Plan;
 use crate::code::Form;
+use crate::remix::facts;
 use crate::remix::origin::Origin;
 
 /// A kernel, and what candidates for it have in common.
@@ -96,7 +97,7 @@ impl Subject {
     ) -> Option<Self> {
         let record = archive.kernel(kernel)?.clone();
         Some(Self {
-            layout: origins::layout(&archive, &record),
+            layout: facts::layout(&archive, &record),
             machine_code: !description.device.counts,
             kernel: record,
             archive,

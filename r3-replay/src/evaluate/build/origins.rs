@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
 
 use r3_archive::Archive;
-use r3_archive::model::{KernelRecord, ParamLayout};
+use r3_archive::model::KernelRecord;
 use r3_codegen::recipe::{Code, Compiler, Source};
 use r3_image::{Image, KernelInfo};
 
@@ -93,19 +93,4 @@ pub(super) fn fits(
             reason: format!("the code is of another kernel with this name: {unfit}"),
         }),
     }
-}
-
-/// Where the parameters lie: as recorded, else as the code says.
-pub(super) fn layout(archive: &Archive, record: &KernelRecord) -> Vec<ParamLayout> {
-    if !record.params.is_empty() {
-        return record.params.clone();
-    }
-    let module = record.module.and_then(|module| archive.module(module));
-    let image = module.and_then(|module| archive.read_blob(&module.image).ok());
-    image
-        .and_then(|bytes| Image::from_vec(bytes).kernel_layout(&record.name))
-        .unwrap_or_default()
-        .into_iter()
-        .map(|(offset, size)| ParamLayout { offset, size })
-        .collect()
 }

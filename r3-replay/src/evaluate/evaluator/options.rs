@@ -7,6 +7,7 @@ use r3_codegen::worker::Limits;
 
 use super::types::DeviceChoice;
 use crate::compare::Tolerances;
+use crate::evaluate::engine::run::EngineOptions;
 
 /// How an evaluator works.
 #[derive(Clone, Debug)]
@@ -67,16 +68,18 @@ pub struct EngineSetup {
 }
 
 impl Default for EngineSetup {
+    /// What an engine takes by itself.
     fn default() -> Self {
+        let engine = EngineOptions::default();
         Self {
-            tolerances: Tolerances::exact(),
-            strict: false,
-            memory_budget: None,
-            host_budget: 1 << 30,
-            time_factor: 50.0,
-            least_time: Duration::from_secs(4),
-            noise_pairs: 32,
-            seed: None,
+            tolerances: engine.tolerances,
+            strict: engine.strict,
+            memory_budget: engine.memory_budget,
+            host_budget: engine.host_budget,
+            time_factor: engine.time_factor,
+            least_time: engine.least_time,
+            noise_pairs: engine.noise_pairs,
+            seed: engine.seed,
             threads: 0,
         }
     }

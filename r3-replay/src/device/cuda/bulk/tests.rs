@@ -313,22 +313,6 @@ proptest! {
     }
 }
 
-const ELEMENTS: [ElementType; 13] = [
-    ElementType::Bits,
-    ElementType::U8,
-    ElementType::U16,
-    ElementType::U32,
-    ElementType::U64,
-    ElementType::I8,
-    ElementType::I16,
-    ElementType::I32,
-    ElementType::I64,
-    ElementType::F16,
-    ElementType::BF16,
-    ElementType::F32,
-    ElementType::F64,
-];
-
 /// Bits of an element of `size` bytes, among which those of numbers that are special in some format.
 fn element_bits(size: usize) -> impl Strategy<Value = u64> {
     let special: Vec<u64> = match size {
@@ -406,7 +390,7 @@ fn tolerance() -> impl Strategy<Value = Tolerance> {
 
 /// A type, pairs of its elements, and bytes behind them that are no whole element.
 fn elements() -> impl Strategy<Value = (ElementType, Vec<(u64, u64)>, usize)> {
-    prop::sample::select(ELEMENTS.to_vec()).prop_flat_map(|element| {
+    prop::sample::select(ElementType::ALL.to_vec()).prop_flat_map(|element| {
         let size = element.size();
         (
             Just(element),
