@@ -10,7 +10,16 @@
 //! 4. [`tune`]: the loop around them.
 //! 5. [`result`](mod@result): the best candidate as a file, and what other tools read.
 //! 6. [`simulate`]: strategies compared on recorded spaces, without a device.
-//! 7. [`cli`]: the program.
+//!
+//! The search over source is around these:
+//!
+//! 7. [`program`]: the source, how it is compiled, which captured kernel it stands for.
+//! 8. [`prompt`]: what models are asked, and what is made of their answers.
+//! 9. [`elites`], [`islands`]: which variants are kept, and where.
+//! 10. [`inner`]: each variant's own search for passes, shape and registers, within a budget that grows with its promise.
+//! 11. [`evolve`]: the loop.
+//! 12. [`report`]: what was found.
+//! 13. [`cli`]: the program.
 
 pub mod space;
 
@@ -23,5 +32,19 @@ pub mod tune;
 pub mod result;
 
 pub mod simulate;
+
+pub mod program;
+
+pub mod prompt;
+
+pub mod elites;
+
+pub mod islands;
+
+pub mod inner;
+
+pub mod evolve;
+
+pub mod report;
 
 pub mod cli;

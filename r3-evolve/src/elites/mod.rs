@@ -1,0 +1,1 @@
+//! MAP-Elites: which variants are kept, and where.

@@ -1,0 +1,1 @@
+//! Islands: populations that search apart and exchange their best.

@@ -1,0 +1,1 @@
+//! Source in: which file, how it is compiled, which captured kernel it stands for.

@@ -1,0 +1,1 @@
+//! Two texts, line by line.

@@ -1,0 +1,1 @@
+//! A text as a vector: hashed n-grams of its tokens.

@@ -1,0 +1,1 @@
+//! What of a file may be changed.

@@ -1,0 +1,1 @@
+//! A text without blanks and comments.
