@@ -132,6 +132,113 @@ pub struct CodeFacts {
     /// The candidate whose machine code and launch are equal to this one's, when it was not measured for that reason.
     #[serde(default)]
     pub equal_to: Option<CandidateId>,
+    /// What the code is like, when there is PTX of it.
+    #[serde(default)]
+    pub behaviour: Option<Behaviour>,
+}
+
+/// What code is like: from its machine code where there is some, else from its PTX. A search tells kinds of code apart by it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Behaviour {
+    /// Registers of a thread, from the machine code.
+    pub registers: Option<u32>,
+    /// Bytes that a thread spills, stores and loads together, where the assembler tells.
+    pub spilled: Option<u32>,
+    /// Bytes of local memory of a thread: from the machine code, else what the PTX declares.
+    pub local: u32,
+    /// Bytes of static shared memory of a block.
+    pub static_shared: u32,
+    /// Bytes of dynamic shared memory of a block: the most of all launches.
+    pub dynamic_shared: u32,
+    /// Part of a multiprocessor's threads that can be there at once, 0 to 1: the least of all launches. On a device without
+    /// machine code, without what registers limit.
+    pub occupancy: Option<f64>,
+    /// Bytes that a thread loads from global memory with its widest instruction; 0 without loads.
+    pub widest_load: u32,
+    /// Bytes that a thread stores to global memory with its widest instruction; 0 without stores.
+    pub widest_store: u32,
+    /// Instructions of its PTX by kind.
+    pub mix: Mix,
+}
+
+/// Instructions of a kernel's PTX and of the functions that it calls, counted in the text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Mix {
+    /// Integer arithmetic, logic, shifts and comparisons.
+    pub integer: u32,
+    /// Arithmetic and comparisons in half precision, bfloat16 and less.
+    pub half: u32,
+    /// In single precision.
+    pub single: u32,
+    /// In double precision.
+    pub double: u32,
+    /// Divisions, roots, reciprocals, sines, exponentials and logarithms.
+    pub special: u32,
+    /// Matrix operations.
+    pub matrix: u32,
+    /// Accesses to global memory, or through generic addresses.
+    pub global: u32,
+    /// Accesses to shared memory.
+    pub shared: u32,
+    /// Accesses to local memory.
+    pub local: u32,
+    /// Accesses to constant memory, parameters and textures.
+    pub constant: u32,
+    /// Atomics and reductions.
+    pub atomic: u32,
+    /// Barriers and fences.
+    pub barrier: u32,
+    /// Shuffles, votes and other exchanges within a warp.
+    pub exchange: u32,
+    /// Branches, calls and returns.
+    pub control: u32,
+    /// Conversions between types.
+    pub conversion: u32,
+    /// Moves, selections and what is left.
+    pub other: u32,
+}
+
+impl Mix {
+    /// All instructions.
+    pub fn total(&self) -> u32 {
+        self.kinds().iter().map(|(_, count)| count).sum()
+    }
+
+    /// Each kind by name, in the order of the fields.
+    pub fn kinds(&self) -> [(&'static str, u32); 16] {
+        [
+            ("integer", self.integer),
+            ("half", self.half),
+            ("single", self.single),
+            ("double", self.double),
+            ("special", self.special),
+            ("matrix", self.matrix),
+            ("global", self.global),
+            ("shared", self.shared),
+            ("local", self.local),
+            ("constant", self.constant),
+            ("atomic", self.atomic),
+            ("barrier", self.barrier),
+            ("exchange", self.exchange),
+            ("control", self.control),
+            ("conversion", self.conversion),
+            ("other", self.other),
+        ]
+    }
+
+    /// Part of all instructions that are arithmetic in floating point, 0 to 1.
+    pub fn floating(&self) -> f64 {
+        let floating = self.half + self.single + self.double + self.special + self.matrix;
+        f64::from(floating) / f64::from(self.total().max(1))
+    }
+
+    /// Part of all instructions that access memory, 0 to 1.
+    pub fn memory(&self) -> f64 {
+        let memory = self.global + self.shared + self.local + self.constant + self.atomic;
+        f64::from(memory) / f64::from(self.total().max(1))
+    }
 }
 
 /// Why a launch was run.

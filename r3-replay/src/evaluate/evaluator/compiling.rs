@@ -192,6 +192,7 @@ fn ready(inner: &Inner, job: &ToCompile, effort: &mut Effort) -> Result<Ready, B
             resources: made.resources,
             blocks_per_multiprocessor: None,
             equal_to: None,
+            behaviour: None,
         },
         task: Task {
             kernel: job.entry.id,
