@@ -43,10 +43,13 @@ without r3-codegen r3-archive r3-options r3-emu r3-intercept r3-replay cudarc
 without r3-ptx r3-codegen r3-emu r3-archive r3-image r3-options r3-replay cudarc
 without r3-emu r3-codegen r3-archive r3-image r3-options r3-replay cudarc
 without r3-softcuda r3-codegen r3-archive r3-options r3-intercept r3-replay cudarc
+without r3-source r3-codegen r3-archive r3-image r3-options r3-emu r3-replay r3-models
+without r3-models r3-codegen r3-archive r3-image r3-options r3-emu r3-replay r3-source
 # What speaks to other programs is in the programs alone.
-for package in r3-archive r3-image r3-options r3-ptx r3-emu r3-codegen r3-softcuda; do
-    without $package tokio hyper axum rusqlite
+for package in r3-archive r3-image r3-options r3-ptx r3-emu r3-codegen r3-softcuda r3-source; do
+    without $package tokio hyper axum rusqlite ureq rustls
 done
+without r3-models tokio hyper axum rusqlite
 without r3-replay r3-evolve rusqlite
 
 # only PATTERN FOLDER FILE: what PATTERN stands for is done in FILE alone (nowhere if it is empty).
@@ -63,7 +66,10 @@ environment='\benv::(var|vars)(_os)?\b|\bgetenv\b'
 only "$environment" r3-intercept/src r3-intercept/src/process.rs
 only "$environment" r3-softcuda/src r3-softcuda/src/process.rs
 only "$environment" r3-emu/src ''
+only "$environment" r3-models/src ''
+only "$environment" r3-source/src ''
 only '\bunsafe\b' r3-ptx/src ''
+only '\bunsafe\b' r3-models/src ''
 # LLVM's own interfaces stay behind r3-codegen's.
 for folder in r3-replay/src r3-evolve/src tests/src tests/differential/src; do
     only '\b(inkwell|llvm_sys)::' "$folder" ''

@@ -11,6 +11,8 @@
 //! 6. [`account`]: tokens, cached tokens, money; budgets that are not passed.
 //! 7. [`choice`]: which model is asked: by whether devices stand idle, and by what paid.
 //!
+//! Whoever uses it holds an [`chat::Ask`]: [`pool::Models`], or [`scripted::Scripted`] in tests.
+//!
 //! # Invariants
 //!
 //! - A key is never in a message, an error or a debug text.
@@ -34,3 +36,5 @@ pub mod pool;
 pub mod account;
 
 pub mod choice;
+
+pub mod scripted;
