@@ -141,10 +141,12 @@ pub struct Source {
 }
 
 /// A compiler of CUDA C++.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Compiler {
     /// The first that is found: nvcc, NVRTC, clang.
     #[default]
+    #[serde(rename = "auto")]
     Any,
     /// clang, device code only.
     Clang,

@@ -19,6 +19,7 @@ use r3_replay::remix::trial::Used;
 fn kernel() -> KernelDescription {
     let param = |index, pointer, constant| ParamDescription {
         index,
+        offset: 8 * index,
         size: if pointer { 8 } else { 4 },
         pointer,
         constant,
@@ -66,6 +67,7 @@ fn kernel() -> KernelDescription {
             param(2, false, Some(vec![0, 4, 0, 0])),
             param(3, false, None),
         ],
+        source: None,
         launches: vec![LaunchDescription {
             launch: LaunchId(1),
             grid: [512, 1, 1],

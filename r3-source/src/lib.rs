@@ -6,6 +6,7 @@
 //!
 //! 1. [`syntax`]: the tree: functions, parameters, where they are.
 //! 2. [`region`]: what of a file may be changed, and the file with that part put in anew.
+//!    [`device_part`]: the file without what is for the host.
 //! 3. [`directive`]: how a kernel wants to be launched, said in a comment of its text.
 //! 4. [`tokens`]: the text without blanks and comments: its length, its fingerprint.
 //! 5. [`embed`]: a text as a vector, so that texts that do alike are near to each other. [`diff`]: two texts, line by line.
@@ -19,6 +20,8 @@
 pub mod syntax;
 
 pub mod region;
+
+pub mod device_part;
 
 pub mod directive;
 

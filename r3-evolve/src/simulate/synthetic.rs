@@ -206,6 +206,7 @@ fn description(name: &str, sketch: &Sketch) -> KernelDescription {
     let dimensions = [true, y > 1, z > 1];
     let param = |index: u32, pointer: bool| ParamDescription {
         index,
+        offset: 8 * index,
         size: if pointer { 8 } else { 4 },
         pointer,
         constant: (!pointer).then(|| vec![1, 0, 0, 0]),
@@ -256,6 +257,7 @@ fn description(name: &str, sketch: &Sketch) -> KernelDescription {
             .map(|index| param(index, true))
             .chain((0..sketch.scalars).map(|index| param(sketch.pointers + index, false)))
             .collect(),
+        source: None,
         launches: vec![LaunchDescription {
             launch: LaunchId(1),
             grid: [1024, 1, 1],

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use r3_codegen::recipe::{Bounds, CacheOperators, Contraction};
+use r3_codegen::recipe::{Bounds, CacheOperators, Compiler, Contraction};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_128;
 
@@ -51,12 +51,24 @@ pub enum CandidateCode {
 pub struct SourceCode {
     /// Text of the file.
     pub text: String,
-    /// The kernel's (mangled) name in it; that of the captured kernel when it is left out.
+    /// The file, for messages and for includes beside it; relative to `directory`.
+    pub name: String,
+    /// The kernel's (mangled) name in what the compiler makes of it. Left out: that of the captured kernel, or the only one
+    /// that differs from it in no more than what compilers make up (static functions, unnamed namespaces).
     pub kernel: Option<String>,
-    /// Compiler options: include folders, defines, `-O3`.
+    /// Which compiler; `auto` is the first that is there and takes it.
+    pub compiler: Compiler,
+    /// The compiler itself: a program called nvcc or clang, or NVRTC's library. Left out: it is looked for.
+    pub program: Option<String>,
+    /// Compiler options, in any compiler's spelling: include folders, defines, `-O3`.
     pub options: Vec<String>,
+    /// Folder in which the compiler runs, from which relative paths in `options` and `name` are; an absolute path on the
+    /// machine of the evaluator. Left out: an empty folder.
+    pub directory: Option<String>,
     /// Headers by name, given with the source.
     pub headers: Vec<(String, String)>,
+    /// Instances of templates that the code must have, as C++ spells them: `scale<float, 4>`.
+    pub instances: Vec<String>,
 }
 
 /// What is done to the code.
@@ -188,7 +200,7 @@ pub enum SharedRule {
 pub struct CandidateId(pub u128);
 
 /// Increases when the meaning of a field changes.
-const HASH_VERSION: u32 = 1;
+const HASH_VERSION: u32 = 2;
 
 impl Candidate {
     /// Its identity. Stable between processes, machines and versions of R3 with the same `HASH_VERSION`.

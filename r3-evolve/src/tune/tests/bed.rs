@@ -254,6 +254,7 @@ pub fn kernel(counts: bool) -> KernelDescription {
         required_block: None,
         census: None,
         params: Vec::new(),
+        source: None,
         launches: (1..=4)
             .map(|id| LaunchDescription {
                 launch: LaunchId(id),
@@ -306,6 +307,7 @@ pub fn space() -> Space {
             max_threads: 1024,
             recorded_runs: true,
             compilable: true,
+            ..KernelFacts::default()
         }),
         parameters: vec![
             choice(

@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError};
 
 use r3_archive::Archive;
 use r3_archive::model::KernelRecord;
-use r3_codegen::recipe::{Code, Compiler, Source};
+use r3_codegen::recipe::{Code, Source};
 use r3_image::{Image, KernelInfo};
 
 use super::{Refusal, Subject};
@@ -47,13 +47,16 @@ impl Subject {
             CandidateCode::Source(source) => {
                 let code = Code::Source(Source {
                     text: source.text.clone(),
-                    name: PathBuf::from(SOURCE_NAME),
+                    name: PathBuf::from(match source.name.as_str() {
+                        "" => SOURCE_NAME,
+                        name => name,
+                    }),
                     headers: source.headers.clone(),
-                    name_expressions: Vec::new(),
-                    compiler: Compiler::Any,
-                    program: None,
+                    name_expressions: source.instances.clone(),
+                    compiler: source.compiler,
+                    program: source.program.as_ref().map(PathBuf::from),
                     options: source.options.clone(),
-                    directory: None,
+                    directory: source.directory.as_ref().map(PathBuf::from),
                 });
                 let mut origin = given(code, "the candidate's source");
                 if let Some(kernel) = &source.kernel {

@@ -7,8 +7,11 @@ use r3_archive::{Archive, ReadError};
 use r3_codegen::recipe::{Bounds, Code};
 use r3_image::{Image, KernelInfo};
 
-use super::{Census, DeviceDescription, KernelDescription, LaunchDescription, ParamDescription};
-use crate::attach::forms::{self, KernelForm};
+use super::{
+    CapturedSource, Census, DeviceDescription, KernelDescription, LaunchDescription,
+    ParamDescription,
+};
+use crate::attach::forms::{self, KernelForm, Origin};
 use crate::code::{self, CodeMode, Target};
 use crate::device::{Device, DeviceError};
 use crate::names::{printable, readable};
@@ -102,6 +105,22 @@ pub fn describe(
             .map(|launch| describe_launch(archive, launch, info.as_ref()))
             .collect(),
         device: properties,
+        source: captured_source(&forms),
+    })
+}
+
+/// What the application compiled at run time.
+fn captured_source(forms: &[KernelForm]) -> Option<CapturedSource> {
+    forms.iter().find_map(|form| match &form.code {
+        Code::Source(source) if form.origin == Origin::Recorded => Some(CapturedSource {
+            text: source.text.clone(),
+            name: source.name.display().to_string(),
+            headers: source.headers.clone(),
+            options: source.options.clone(),
+            instances: source.name_expressions.clone(),
+            compiler: printable(&form.what),
+        }),
+        _ => None,
     })
 }
 
@@ -238,6 +257,7 @@ fn params(
             };
             ParamDescription {
                 index,
+                offset: param.offset,
                 size: param.size,
                 pointer,
                 constant,

@@ -48,6 +48,26 @@ pub struct KernelDescription {
     pub params: Vec<ParamDescription>,
     /// Its recorded launches.
     pub launches: Vec<LaunchDescription>,
+    /// The source of its module, where the application compiled that at run time.
+    #[serde(default)]
+    pub source: Option<CapturedSource>,
+}
+
+/// CUDA C++ that the application compiled at run time (NVRTC), as it was recorded.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CapturedSource {
+    /// Its text.
+    pub text: String,
+    /// The name that the application gave it.
+    pub name: String,
+    /// Headers by name, given with it.
+    pub headers: Vec<(String, String)>,
+    /// Options that its compiler was given.
+    pub options: Vec<String>,
+    /// Instances of templates that the application asked for, as C++ spells them (NVRTC's name expressions).
+    pub instances: Vec<String>,
+    /// The compiler, for people.
+    pub compiler: String,
 }
 
 /// A device, as far as a search needs it.
@@ -127,6 +147,9 @@ pub struct Census {
 pub struct ParamDescription {
     /// Its position.
     pub index: u32,
+    /// Where it begins in a launch's parameters, in bytes.
+    #[serde(default)]
+    pub offset: u32,
     /// Its size in bytes.
     pub size: u32,
     /// Whether it is, or has in it, a pointer.

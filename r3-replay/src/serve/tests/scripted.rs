@@ -167,6 +167,7 @@ impl Backend for Scripted {
             census: None,
             params: Vec::new(),
             launches: Vec::new(),
+            source: None,
         })
     }
 
