@@ -5,7 +5,9 @@
 use r3_codegen::passes::{Level, PASSES};
 use r3_codegen::recipe::{Contraction, Unroll};
 use r3_replay::evaluate::Candidate;
-use r3_replay::evaluate::candidate::{Approximate, CandidateCode, GridRule, Route, SharedRule};
+use r3_replay::evaluate::candidate::{
+    Approximate, CandidateCode, GridRule, LaunchChange, Route, SharedRule,
+};
 use r3_replay::remix::origin::From as Form;
 
 use super::{KernelFacts, Point, Space, Value, shapes};
@@ -15,6 +17,7 @@ type Apply = fn(&mut Candidate, &Value, &Point, &KernelFacts) -> Option<()>;
 
 /// All knobs.
 const KNOBS: &[(&str, Apply)] = &[
+    ("launch", launch),
     ("block", block),
     ("grid", grid),
     ("shared", shared),
@@ -59,12 +62,25 @@ pub enum CandidateError {
 impl Space {
     /// A point as what is compiled and launched. The original is the recorded code.
     pub fn candidate(&self, point: &Point) -> Result<Candidate, CandidateError> {
+        self.candidate_of(&Candidate::default(), point)
+    }
+
+    /// A point as a change of `base`: the original is `base` as it is.
+    pub fn candidate_of(
+        &self,
+        base: &Candidate,
+        point: &Point,
+    ) -> Result<Candidate, CandidateError> {
         let facts = self.kernel.as_ref().ok_or(CandidateError::NoKernel)?;
-        let mut candidate = Candidate::default();
+        let mut candidate = base.clone();
         for parameter in &self.parameters {
             let Some(value) = point.get(&parameter.name) else {
                 continue;
             };
+            if parameter.when.is_empty() && *value == parameter.domain.default_value() {
+                // As the base has it.
+                continue;
+            }
             let (_, apply) = KNOBS
                 .iter()
                 .find(|(name, _)| *name == parameter.name)
@@ -108,10 +124,14 @@ pub(super) fn meaning(name: &str, value: &Value, facts: &KernelFacts) -> Result<
         .ok_or_else(|| format!("`{name} = {value}` means nothing"))
 }
 
-/// What a knob is in the original. `None` for those that mean something only with others.
+/// What a knob is in the original. `None` for those that mean something only with others, and for those of a source whose text
+/// wishes another launch.
 pub(super) fn original(name: &str, facts: &KernelFacts) -> Option<String> {
     if name == "block" {
         return Some(shapes::spell(facts.block));
+    }
+    if facts.source && matches!(name, "grid" | "shared") {
+        return None;
     }
     let of = [
         ("grid", "cover"),
@@ -136,7 +156,10 @@ fn threads(point: &Point, facts: &KernelFacts) -> Result<u32, CandidateError> {
             knob: "block".to_owned(),
             value: text.to_owned(),
         })?,
-        None => facts.block,
+        None => match (point.text("launch"), facts.recorded_block) {
+            (Some("as recorded"), Some(recorded)) => recorded,
+            _ => facts.block,
+        },
     };
     Ok(product(block))
 }
@@ -147,19 +170,51 @@ fn product(block: [u32; 3]) -> u32 {
         .fold(1u32, |product, size| product.saturating_mul(*size))
 }
 
-fn block(candidate: &mut Candidate, value: &Value, _: &Point, facts: &KernelFacts) -> Option<()> {
-    let block = shapes::parse(value.text()?)?;
-    if block != facts.block {
-        candidate.launch.block = Some(block);
+/// `as given`, `as recorded`: whether a source is launched as its text wishes.
+fn launch(candidate: &mut Candidate, value: &Value, _: &Point, _: &KernelFacts) -> Option<()> {
+    match value.text()? {
+        "as given" => {}
+        "as recorded" => candidate.launch = LaunchChange::default(),
+        _ => return None,
     }
     Some(())
 }
 
-/// `cover`, `same`, `blocks 264`, `scale 1/2`. The last two are of the first dimension.
+fn block(candidate: &mut Candidate, value: &Value, _: &Point, facts: &KernelFacts) -> Option<()> {
+    let block = shapes::parse(value.text()?)?;
+    if block == facts.block {
+        return Some(());
+    }
+    candidate.launch.block = Some(block);
+    // A part of the recorded blocks is a part of the recorded threads, and stays one.
+    let sizes = facts.block.into_iter().zip(block);
+    for (rule, (before, now)) in candidate.launch.grid.iter_mut().zip(sizes) {
+        if let GridRule::Scale(by, over) = rule {
+            *rule = scale(
+                u64::from(*by) * u64::from(before),
+                u64::from(*over) * u64::from(now),
+            )?;
+        }
+    }
+    Some(())
+}
+
+/// A fraction in its lowest terms.
+fn scale(by: u64, over: u64) -> Option<GridRule> {
+    let (mut a, mut b) = (by, over);
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    let lowest = |number: u64| u32::try_from(number.checked_div(a)?).ok();
+    Some(GridRule::Scale(lowest(by)?, lowest(over)?))
+}
+
+/// `as given`, `cover`, `same`, `blocks 264`, `scale 1/2`. The last two are of the first dimension.
 fn grid(candidate: &mut Candidate, value: &Value, _: &Point, _: &KernelFacts) -> Option<()> {
     let text = value.text()?;
     let rules = &mut candidate.launch.grid;
     match text {
+        "as given" => {}
         "cover" => *rules = [GridRule::Cover; 3],
         "same" => *rules = [GridRule::Same; 3],
         _ => {
@@ -177,11 +232,26 @@ fn grid(candidate: &mut Candidate, value: &Value, _: &Point, _: &KernelFacts) ->
     Some(())
 }
 
-fn shared(candidate: &mut Candidate, value: &Value, _: &Point, _: &KernelFacts) -> Option<()> {
+fn shared(
+    candidate: &mut Candidate,
+    value: &Value,
+    point: &Point,
+    facts: &KernelFacts,
+) -> Option<()> {
     let text = value.text()?;
-    candidate.launch.shared = match text {
-        "as recorded" => SharedRule::Same,
-        "per thread" => SharedRule::PerThread,
+    let given = candidate.launch.shared;
+    candidate.launch.shared = match (text, given) {
+        ("as given", _) => given,
+        ("as recorded", _) => SharedRule::Same,
+        ("per thread", SharedRule::Bytes(bytes)) => {
+            let now = u64::from(threads(point, facts).ok()?);
+            let before = u64::from(product(facts.block).max(1));
+            let bytes = (u64::from(bytes) * now)
+                .div_ceil(before)
+                .next_multiple_of(16);
+            SharedRule::Bytes(u32::try_from(bytes).ok()?)
+        }
+        ("per thread", _) => SharedRule::PerThread,
         _ => SharedRule::Bytes(text.strip_prefix("bytes ")?.trim().parse().ok()?),
     };
     Some(())
@@ -299,7 +369,7 @@ fn approximate(candidate: &mut Candidate, value: &Value, _: &Point, _: &KernelFa
         flush: steps >= 2,
         functions: steps >= 3,
     };
-    if steps >= 3 {
+    if steps >= 3 && candidate.code == CandidateCode::Recorded {
         candidate.code = CandidateCode::Captured {
             from: Some(Form::Source),
         };

@@ -93,13 +93,17 @@ impl Space {
             space.named(unwanted)?.varied = false;
         }
         space.never = kernel.never(&space);
-        for parameter in &mut space.parameters {
-            // In the order in which a table of TOML is read.
+        space.sort_conditions();
+        Ok(space)
+    }
+
+    /// Conditions in the order in which a table of TOML is read.
+    pub(super) fn sort_conditions(&mut self) {
+        for parameter in &mut self.parameters {
             parameter
                 .when
                 .sort_by(|one, other| one.parameter.cmp(&other.parameter));
         }
-        Ok(space)
     }
 
     /// Tries `parameter`, or `parameter=value`.
@@ -201,6 +205,8 @@ impl<'d> View<'d> {
             max_threads: self.of.max_threads,
             recorded_runs: self.of.recorded_runs,
             compilable: self.of.compilable,
+            source: false,
+            recorded_block: None,
         }
     }
 
@@ -679,7 +685,10 @@ impl<'d> View<'d> {
     }
 }
 
-fn choice<T: Into<String>>(name: &str, values: impl IntoIterator<Item = T>) -> Parameter {
+pub(super) fn choice<T: Into<String>>(
+    name: &str,
+    values: impl IntoIterator<Item = T>,
+) -> Parameter {
     Parameter {
         name: name.to_owned(),
         domain: Domain::Choice(values.into_iter().map(Into::into).collect()),
@@ -690,7 +699,7 @@ fn choice<T: Into<String>>(name: &str, values: impl IntoIterator<Item = T>) -> P
     }
 }
 
-fn when(parameter: &str, values: &[&str]) -> Vec<Condition> {
+pub(super) fn when(parameter: &str, values: &[&str]) -> Vec<Condition> {
     vec![Condition {
         parameter: parameter.to_owned(),
         values: values.iter().map(|value| (*value).to_owned()).collect(),

@@ -16,4 +16,10 @@ pub struct KernelFacts {
     pub recorded_runs: bool,
     /// Whether there is code that can be compiled.
     pub compilable: bool,
+    /// Whether the points are of a source that is given, and not of the recorded code.
+    #[serde(default)]
+    pub source: bool,
+    /// Threads of a block of the recorded launches, where the text of a source wishes others.
+    #[serde(default)]
+    pub recorded_block: Option<[u32; 3]>,
 }

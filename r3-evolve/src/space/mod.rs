@@ -8,7 +8,8 @@
 //! - `facts`: what of the kernel a point needs to become a candidate.
 //! - `shapes`: blocks that a kernel can be launched with.
 //! - `derive`: [`Space::of_kernel`]: the parameters of a kernel, each with the reason why it is in or out.
-//! - `candidate`: [`Space::candidate`].
+//! - `source`: [`Space::of_source`]: the same for a source that is given.
+//! - `candidate`: [`Space::candidate`], [`Space::candidate_of`].
 //! - `enumerate`: how many points there are, and all of them.
 //! - `text`: the space as TOML that people edit, and back.
 //!
@@ -18,7 +19,8 @@
 //!   the parameters that mean something there.
 //! - What is known to be impossible beforehand (too many registers for the threads of a block) is in [`Never`], and no
 //!   point that is drawn, enumerated or completed breaks it.
-//! - The first value of every parameter is what the original has: the point of all first values is the recorded code.
+//! - The first value of every parameter is what the original has: the point of all first values is the recorded code, and of a
+//!   source, what its text says.
 
 mod candidate;
 mod derive;
@@ -26,6 +28,7 @@ pub mod domain;
 mod enumerate;
 mod facts;
 mod shapes;
+mod source;
 mod text;
 mod value;
 

@@ -563,3 +563,6 @@ pub fn reopen(store: &Store, settings: &Settings) -> Result<bool, TuneError> {
 
 #[cfg(test)]
 mod tests;
+
+#[cfg(test)]
+pub(crate) use tests::bed::kernel_for_tests;

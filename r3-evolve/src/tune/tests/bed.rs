@@ -233,6 +233,11 @@ fn image(candidate: &Candidate) -> String {
     candidate.id().to_string()
 }
 
+/// A kernel on a device that measures.
+pub fn kernel_for_tests() -> KernelDescription {
+    kernel(false)
+}
+
 pub fn kernel(counts: bool) -> KernelDescription {
     KernelDescription {
         archive: "test".into(),

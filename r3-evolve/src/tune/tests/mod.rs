@@ -1,6 +1,6 @@
 //! The loop against an evaluator that is a table.
 
-mod bed;
+pub(crate) mod bed;
 mod claims;
 mod exports;
 mod failures;
