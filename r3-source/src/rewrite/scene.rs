@@ -1,0 +1,60 @@
+//! What operators look at.
+
+use std::ops::Range;
+
+use tree_sitter::Node;
+
+use super::edit::Edit;
+use super::facts::Facts;
+use crate::directive::{self, Directive};
+use crate::syntax::{Function, Unit, walk};
+
+/// A file, its kernel, and what may be changed.
+#[derive(Clone, Copy, Debug)]
+pub struct Scene<'a> {
+    /// The file.
+    pub unit: &'a Unit,
+    /// The kernel.
+    pub kernel: &'a Function,
+    /// The parts of the file that may be changed, in bytes.
+    pub spans: &'a [Range<usize>],
+    /// What is known of its launches.
+    pub facts: &'a Facts,
+}
+
+impl<'a> Scene<'a> {
+    /// Whether a part of the text may be changed.
+    #[must_use]
+    pub fn contains(&self, part: &Range<usize>) -> bool {
+        self.spans
+            .iter()
+            .any(|span| span.start <= part.start && part.end <= span.end)
+    }
+
+    /// The text of a node.
+    pub(crate) fn of(&self, node: Node<'_>) -> &'a str {
+        self.unit.slice(node.byte_range())
+    }
+
+    /// All nodes that lie in what may be changed and in a function with a body, in the order of the text. Nothing in it is
+    /// broken: what the parser could make nothing of is left out.
+    pub(crate) fn nodes(&self, kind: &str) -> Vec<Node<'a>> {
+        let mut found = Vec::new();
+        walk(self.unit.tree().root_node(), &mut |node| {
+            if node.kind() == kind && self.contains(&node.byte_range()) && !node.has_error() {
+                found.push(node);
+            }
+            true
+        });
+        found
+    }
+
+    /// The comment that says how the kernel is launched: in place of the one that is there, or at the top of its body.
+    pub(crate) fn say(&self, directive: &Directive) -> Edit {
+        let words = directive::write(directive);
+        match directive::place(self.unit.text()) {
+            Some(place) => Edit::replace(place, words),
+            None => Edit::insert(self.kernel.body.start + 1, format!("\n    {words}")),
+        }
+    }
+}
