@@ -30,3 +30,6 @@ pub use grid::{Cell, Elite, Entered, Grid, GridSettings, Inserted, NotAnElite};
 pub use novelty::{Novelty, Seen};
 pub use pick::{Target, Wanted};
 pub use view::{AxisView, CellView, GridView};
+
+#[cfg(test)]
+mod tests;
