@@ -1,9 +1,11 @@
 //! What of a file may be changed.
 //!
 //! That is the text between the comments `// r3: evolve begin` and `// r3: evolve end`, each on a line of its own, in any
-//! number of such pairs. Without them it is the definition of one kernel and of those functions of the file that it calls,
-//! each with its template header and the comment that touches it; [`marked`] writes the comments around these, so that every
+//! number of such pairs. Without them it is the definition of one kernel, and of those functions and types of the file that
+//! it uses on the device, each with its template header and the comment that touches it; [`marked`] writes the comments around these, so that every
 //! text that is made of the file says by itself what of it may be changed. Everything else is kept byte for byte.
+
+mod reach;
 
 use std::ops::Range;
 
@@ -90,12 +92,9 @@ impl Regions {
             return Ok(marked);
         }
         let kernel = find(unit, kernel, parameters)?;
-        let mut functions = unit.reached(&kernel);
-        functions.retain(|function| function.device || function.kernel || !is_host(unit, function));
-        functions.push(kernel);
-        let mut spans: Vec<Range<usize>> = functions
-            .iter()
-            .map(|function| with_comment(unit.text(), function.span.clone()))
+        let mut spans: Vec<Range<usize>> = reach::of(unit, &kernel)
+            .into_iter()
+            .map(|span| with_comment(unit.text(), span))
             .collect();
         spans.sort_by_key(|span| (span.start, span.end));
         let mut merged: Vec<Range<usize>> = Vec::new();
@@ -339,16 +338,6 @@ pub fn line_of(text: &str, at: usize) -> usize {
     1 + before.iter().filter(|byte| **byte == b'\n').count()
 }
 
-/// Functions without any word of where they run are the host's, `constexpr` ones and templates apart.
-fn is_host(unit: &Unit, function: &Function) -> bool {
-    let head = unit.slice(function.span.start..function.body.start);
-    let says = |word: &str| {
-        head.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'))
-            .any(|part| part == word)
-    };
-    !(says("constexpr") || says("template"))
-}
-
 /// A definition with the lines of `//` comments right above it.
 fn with_comment(text: &str, span: Range<usize>) -> Range<usize> {
     let before = text.get(..span.start).unwrap_or_default();
@@ -421,7 +410,8 @@ int host(int x) { return x; }
 // of all
 template <typename T>
 __global__ void k(T *a, int n) {
-    a[0] = twice(n) + host(1);
+    Item item = {twice(n)};
+    a[0] = item.v + host(1);
 }
 __global__ void other(int *a) { a[0] = 1; }
 int main() { k<float><<<1, 1>>>(0, 1); }
@@ -439,7 +429,8 @@ int main() { k<float><<<1, 1>>>(0, 1); }
             texts,
             [
                 "// twice, for host and device\n__host__ __device__ float twice(float x) { return 2 * x; }",
-                "// r3: launch block=64\n// of all\ntemplate <typename T>\n__global__ void k(T *a, int n) {\n    a[0] = twice(n) + host(1);\n}",
+                "struct Item { float v; };",
+                "// r3: launch block=64\n// of all\ntemplate <typename T>\n__global__ void k(T *a, int n) {\n    Item item = {twice(n)};\n    a[0] = item.v + host(1);\n}",
             ]
         );
     }
@@ -460,6 +451,7 @@ int main() { k<float><<<1, 1>>>(0, 1); }
                 &text,
                 &[
                     "",
+                    "struct Item;",
                     "// r3: evolve end\n__global__ void k(float *a, int n) {}",
                 ],
             )
@@ -468,7 +460,11 @@ int main() { k<float><<<1, 1>>>(0, 1); }
         let again = Regions::of_marks(&new).unwrap().unwrap();
         assert_eq!(
             again.texts(&new).collect::<Vec<_>>(),
-            ["", "__global__ void k(float *a, int n) {}\n"]
+            [
+                "",
+                "struct Item;\n",
+                "__global__ void k(float *a, int n) {}\n"
+            ]
         );
         assert!(new.ends_with("int main() { k<float><<<1, 1>>>(0, 1); }\n"));
     }
