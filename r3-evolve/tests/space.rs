@@ -24,6 +24,7 @@ fn kernel() -> KernelDescription {
         pointer,
         constant,
         values: 1,
+        target: None,
     };
     KernelDescription {
         archive: "a".to_owned(),

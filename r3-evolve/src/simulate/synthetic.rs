@@ -109,17 +109,31 @@ impl Effects {
     /// What a point is worth.
     #[must_use]
     pub fn of(&self, point: &Point) -> Told {
+        self.with_powers(point, &[])
+    }
+
+    /// How many there are.
+    pub(super) fn count(&self) -> usize {
+        self.effects.len()
+    }
+
+    /// What a point is worth where each effect is what it is to some power.
+    pub(super) fn with_powers(&self, point: &Point, powers: &[f64]) -> Told {
         if let Some(invalid) = self.invalid.iter().find(|one| hold(&one.when, point)) {
             return Told::Invalid(invalid.verdict);
         }
-        let holding = self.effects.iter().filter(|effect| {
+        let holding = self.effects.iter().enumerate().filter(|(_, effect)| {
             let large_enough = effect.least.iter().all(|(name, least)| {
                 let number = point.get(name).and_then(Value::number);
                 number.is_some_and(|number| number >= *least)
             });
             large_enough && hold(&effect.when, point)
         });
-        Told::exactly(holding.map(|effect| effect.ratio).product())
+        let ratios = holding.map(|(at, effect)| match powers.get(at) {
+            Some(power) => effect.ratio.powf(*power),
+            None => effect.ratio,
+        });
+        Told::exactly(ratios.product())
     }
 
     /// What the best point is worth.
@@ -211,6 +225,7 @@ fn description(name: &str, sketch: &Sketch) -> KernelDescription {
         pointer,
         constant: (!pointer).then(|| vec![1, 0, 0, 0]),
         values: 1,
+        target: None,
     };
     KernelDescription {
         archive: String::new(),

@@ -9,7 +9,7 @@ use r3_image::{Image, KernelInfo};
 
 use super::{
     CapturedSource, Census, DeviceDescription, KernelDescription, LaunchDescription,
-    ParamDescription,
+    ParamDescription, PointerTarget,
 };
 use crate::attach::forms::{self, KernelForm, Origin};
 use crate::code::{self, CodeMode, Target};
@@ -262,9 +262,38 @@ fn params(
                 pointer,
                 constant,
                 values: u32::try_from(values.len()).unwrap_or(u32::MAX),
+                target: target(param, launches),
             }
         })
         .collect()
+}
+
+/// Where a parameter points to in all launches.
+fn target(param: &ParamLayout, launches: &[LaunchRecord]) -> Option<PointerTarget> {
+    if param.size != 8 {
+        return None;
+    }
+    let mut all: Option<PointerTarget> = None;
+    for launch in launches {
+        let mut words = launch.pointers.iter();
+        let address = words.find(|word| word.offset == param.offset)?.address;
+        let regions = &launch.before.regions;
+        let at = regions.partition_point(|region| region.address <= address);
+        let region = regions.get(at.checked_sub(1)?)?;
+        let bytes = (region.address.checked_add(region.len)?).checked_sub(address)?;
+        let alignment = 1u64 << address.trailing_zeros().min(63);
+        let one = all.unwrap_or(PointerTarget {
+            alignment,
+            least: bytes,
+            most: bytes,
+        });
+        all = Some(PointerTarget {
+            alignment: one.alignment.min(alignment),
+            least: one.least.min(bytes),
+            most: one.most.max(bytes),
+        });
+    }
+    all
 }
 
 fn describe_launch(

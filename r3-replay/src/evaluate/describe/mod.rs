@@ -159,6 +159,20 @@ pub struct ParamDescription {
     pub constant: Option<Vec<u8>>,
     /// In how many different values it was recorded.
     pub values: u32,
+    /// Where it points to, when it is one pointer and nothing else, into recorded memory in every launch.
+    #[serde(default)]
+    pub target: Option<PointerTarget>,
+}
+
+/// What is known of the memory that a pointer parameter leads to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PointerTarget {
+    /// Largest power of two that divides the address in every recorded launch, in bytes.
+    pub alignment: u64,
+    /// Bytes from the address to the end of its allocation: the least of all recorded launches.
+    pub least: u64,
+    /// The same: the most.
+    pub most: u64,
 }
 
 /// A recorded launch.
