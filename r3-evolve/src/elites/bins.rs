@@ -179,11 +179,11 @@ mod tests {
     #[test]
     fn an_axis_that_cannot_be_says_why() {
         let error = |text: &str| text.parse::<Axis>().unwrap_err().to_string();
-        insta::assert_snapshot!(error("colour:3"), @"");
-        insta::assert_snapshot!(error("tokens:many"), @"");
-        insta::assert_snapshot!(error("tokens:1"), @"");
-        insta::assert_snapshot!(error("registers:64,32"), @"");
-        insta::assert_snapshot!(error("registers:1,NaN"), @"");
+        assert!(error("colour:3").starts_with("`colour` is no descriptor: there are tokens, "));
+        insta::assert_snapshot!(error("tokens:many"), @"`tokens:many`: expected the number of bins (`tokens:10`) or edges that rise (`registers:32,64,128`)");
+        insta::assert_snapshot!(error("tokens:1"), @"`tokens:1`: an axis has 2 to 64 bins");
+        insta::assert_snapshot!(error("registers:64,32"), @"`registers:64,32`: expected the number of bins (`tokens:10`) or edges that rise (`registers:32,64,128`)");
+        insta::assert_snapshot!(error("registers:1,NaN"), @"`registers:1,NaN`: expected the number of bins (`tokens:10`) or edges that rise (`registers:32,64,128`)");
     }
 
     #[test]
