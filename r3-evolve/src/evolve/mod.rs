@@ -3,11 +3,19 @@
 //! ```text
 //!  program ─► the unchanged source, verified ─► islands: choose parents and operator
 //!                                                   │            ▲
-//!                              prompt ─► model      │            │ told in the order of proposals
+//!                              prompt ─► model      │            │ told in the order of slots
 //!                              rewrite on the tree ─┤            │
 //!                                                   ▼            │
-//!               novelty ─► screen ─► inner search ─► finals ─► best.r3t
+//!               novelty ─► screen ─► inner search ─► check ─► finals ─► best.r3t
 //! ```
+//!
+//! - [`variant`], [`slot`]: what is varied, and the pieces of work of which a search consists.
+//! - [`settings`]: what a user can set. `workshop`: what stays the same in a run.
+//! - [`population`]: what is known: a function of what it was told.
+//! - `choose`: what a slot does. `rewriting`, `asking`, `rules`: how a new text is made.
+//! - `search`: the loop. `work`: a slot that is open.
+//! - `conclude`: from the population to what is claimed. [`view`]: a run, for those who look at it.
+//! - [`progress`]: what somebody who watches is shown.
 //!
 //! # Invariants
 //!
@@ -15,5 +23,151 @@
 //!   killed goes on as if it had not been, and nothing is asked or counted twice.
 //! - What fails of the machine or of a model's service is no variant's failure.
 //! - Nothing is claimed that was not measured again, in a fresh process, on launches that did not decide.
+//! - Nothing waits for one thing while another could be done.
 
+pub mod population;
+pub mod progress;
+pub mod settings;
+pub mod slot;
 pub mod variant;
+pub mod workshop;
+
+mod asking;
+mod choose;
+mod conclude;
+mod rewriting;
+mod rules;
+mod search;
+mod show;
+mod work;
+
+use crate::islands::IslandError;
+use crate::program::{Program, ProgramError};
+use crate::prompt::HeadError;
+use crate::store::{Phase, Store, StoreError, key};
+use crate::tune::clock::Clock;
+use crate::tune::jobs::Jobs;
+use crate::tune::{self, End, Evaluate, EvaluateError, Ground, Summary, TuneError};
+
+pub use search::Models;
+pub use settings::Settings;
+
+use progress::Observe;
+use workshop::Workshop;
+
+/// Why a search over source stopped before its end. It can go on, but where the source itself does not do.
+#[derive(Debug, thiserror::Error)]
+pub enum EvolveError {
+    /// What can fail in any search.
+    #[error(transparent)]
+    Tune(#[from] TuneError),
+    /// The islands.
+    #[error(transparent)]
+    Islands(#[from] IslandError),
+    /// The source.
+    #[error(transparent)]
+    Program(#[from] ProgramError),
+    /// The prompts.
+    #[error(transparent)]
+    Head(#[from] HeadError),
+    /// The source as given is not right.
+    #[error(
+        "the source as given cannot stand for the captured kernel, so that no variant of it can. What came of each compiler:\n{0}"
+    )]
+    Given(String),
+    /// Models did not answer for too long.
+    #[error(
+        "models could not be asked for {seconds:.0} s: {reason}. No candidate was counted as failed; `r3-evolve resume` goes on when they answer"
+    )]
+    Models {
+        /// For how long.
+        seconds: f64,
+        /// Why.
+        reason: String,
+    },
+    /// A run that had models has none.
+    #[error(
+        "the run has asked models, and none is set now: name them with --models, or in the environment"
+    )]
+    NoModels,
+    /// A slot of the store has no text.
+    #[error("slot {0} of the run has no text, which is written with it: the store is damaged")]
+    NoText(i64),
+    /// Somebody left.
+    #[error("left; what was measured is kept, and `r3-evolve resume` goes on")]
+    Left,
+}
+
+impl From<StoreError> for EvolveError {
+    fn from(error: StoreError) -> Self {
+        Self::Tune(error.into())
+    }
+}
+
+impl From<EvaluateError> for EvolveError {
+    fn from(error: EvaluateError) -> Self {
+        Self::Tune(error.into())
+    }
+}
+
+/// A run that is to be carried to its end.
+pub struct Evolve<'a> {
+    /// Its database, with everything in it that describes the run.
+    pub store: &'a mut Store,
+    /// What is set as for `tune`.
+    pub base: &'a tune::Settings,
+    /// What is set for the search over source.
+    pub settings: &'a Settings,
+    /// The kernel and its launches.
+    pub ground: &'a Ground,
+    /// The source as given.
+    pub given: Program,
+    /// Models, when there are any.
+    pub models: Option<Models<'a>>,
+    /// Time.
+    pub clock: &'a dyn Clock,
+}
+
+impl Evolve<'_> {
+    /// Searches, measures the best ones at length, says what mattered, and writes the result.
+    pub fn run(
+        self,
+        evaluator: &mut dyn Evaluate,
+        watch: &mut dyn Observe,
+    ) -> Result<Summary, EvolveError> {
+        let Self {
+            store,
+            base,
+            settings,
+            ground,
+            given,
+            models,
+            clock,
+        } = self;
+        let round: i64 = store.get(key::ROUND)?.unwrap_or(0);
+        let ended: Option<End> = store.get(key::END)?.flatten();
+        let mut jobs = Jobs::new(evaluator, clock, base.fine.retries, base.fine.outage);
+        store.put(key::PHASE, &Phase::Search)?;
+        store.event(clock.unix(), "phase", "search")?;
+        let shop = Workshop {
+            settings,
+            base,
+            ground,
+        };
+        let found = search::Search {
+            store,
+            shop: &shop,
+            given,
+            models,
+            clock,
+            round,
+            ended,
+        }
+        .run(&mut jobs, watch)?;
+        store.put(key::END, &Some(found.end))?;
+        conclude::conclude(store, &shop, found, clock, round, &mut jobs, watch)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -5,12 +5,13 @@
 //! has lost what was being measured, and nothing else; [`tune`](crate::tune) goes on from there.
 //!
 //! - `schema`: the tables, with their version. [`rows`](self): what is in them, as values.
-//! - `write`, `read`: the two directions.
+//! - `write`, `read`: the two directions. `slots`: the same for a search over source.
 
 mod error;
 mod read;
 mod rows;
 mod schema;
+mod slots;
 mod write;
 
 use std::fs::{File, TryLockError};
@@ -26,6 +27,7 @@ pub use error::StoreError;
 pub use rows::{
     CandidateNumber, Evaluation, EvaluationNumber, Happened, NewEvaluation, Phase, Reason, State,
 };
+pub use slots::{Answered, NewVariant, OfSlot, RequestRow, SlotRow, VariantRow};
 
 /// Name of the database in a run's folder.
 pub const FILE: &str = "run.db";
@@ -56,6 +58,14 @@ pub mod key {
     pub const LOAD: &str = "load";
     /// [`Summary`](crate::tune::Summary), at the end.
     pub const SUMMARY: &str = "summary";
+    /// [`Settings`](crate::evolve::Settings) of a search over source. A run that has none is one of `tune`.
+    pub const EVOLVE: &str = "evolve";
+    /// The source of a search over source, and how it is compiled: [`Program`](crate::program::Program).
+    pub const PROGRAM: &str = "program";
+    /// The same as it was given, before a compiler was chosen.
+    pub const GIVEN: &str = "given";
+    /// Where the time of a search over source goes: [`Load`](crate::evolve::progress::Load).
+    pub const BUSY: &str = "busy";
 }
 
 /// A run's database.
@@ -63,6 +73,8 @@ pub mod key {
 pub struct Store {
     db: Connection,
     path: PathBuf,
+    /// Version of its tables.
+    version: i32,
     /// Where `db` is, when the run's own folder cannot be written.
     _copy: Option<Copied>,
     /// Held as long as this process works on the run.
@@ -99,6 +111,7 @@ impl Store {
             let mut db = Connection::open(&unfinished)?;
             let all = db.transaction()?;
             all.execute_batch(schema::TABLES)?;
+            all.execute_batch(schema::SINCE_1)?;
             all.pragma_update(None, "application_id", schema::APPLICATION)?;
             all.pragma_update(None, "user_version", schema::VERSION)?;
             all.commit()?;
@@ -152,14 +165,15 @@ impl Store {
             db.busy_timeout(std::time::Duration::from_secs(10))?;
             let number = |name| db.pragma_query_value(None, name, |row| row.get::<_, i32>(0));
             let (application, version) = (number("application_id")?, number("user_version")?);
-            if lock.is_some() && application == schema::APPLICATION && version == schema::VERSION {
+            let known = (schema::OLDEST..=schema::VERSION).contains(&version);
+            if lock.is_some() && application == schema::APPLICATION && known {
                 db.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
                 db.pragma_update(None, "synchronous", "NORMAL")?;
                 db.pragma_update(None, "foreign_keys", true)?;
             }
             Ok((db, application, version))
         };
-        let (db, application, version) = open().map_err(|source| match source {
+        let (mut db, application, mut version) = open().map_err(|source| match source {
             rusqlite::Error::SqliteFailure(error, _)
                 if matches!(
                     error.code,
@@ -179,15 +193,29 @@ impl Store {
         if application != schema::APPLICATION {
             return Err(StoreError::Foreign(path));
         }
-        if version != schema::VERSION {
+        if !(schema::OLDEST..=schema::VERSION).contains(&version) {
             return Err(StoreError::Version {
                 path,
                 found: version,
             });
         }
+        if lock.is_some() && version == 1 {
+            let mut bring = || {
+                let all = db.transaction()?;
+                all.execute_batch(schema::SINCE_1)?;
+                all.pragma_update(None, "user_version", schema::VERSION)?;
+                all.commit()
+            };
+            bring().map_err(|source| StoreError::Database {
+                path: path.clone(),
+                source,
+            })?;
+            version = schema::VERSION;
+        }
         let store = Self {
             db,
             path,
+            version,
             _copy: None,
             _lock: lock,
             #[cfg(test)]

@@ -3,21 +3,34 @@
 use std::collections::HashMap;
 
 use r3_archive::model::LaunchId;
-use r3_replay::evaluate::Outcome;
+use r3_replay::evaluate::candidate::CandidateCode;
 use r3_replay::evaluate::outcome::{Role, Sample};
 use r3_replay::evaluate::plan::Regime;
+use r3_replay::evaluate::{Candidate, Outcome};
 use rusqlite::{OptionalExtension, Row, params};
 
 use super::{
-    CandidateNumber, Evaluation, EvaluationNumber, Happened, Phase, Reason, State, Store,
+    CandidateNumber, Evaluation, EvaluationNumber, Happened, OfSlot, Phase, Reason, State, Store,
     StoreError,
 };
+use crate::evolve::variant::VariantNumber;
 
 /// Samples by launch, role and regime.
 type Samples = HashMap<(u64, String, String), Vec<Sample>>;
 
-const COLUMNS: &str = "e.evaluation, e.candidate, c.candidate, e.point, e.phase, e.round, e.batch, e.reason, e.plan, e.same_as, \
-                       e.state, e.outcome, e.told, e.asked_at, e.done_at";
+/// Columns and tables of evaluations, by the version of the tables.
+fn select(version: i32) -> String {
+    let common = "e.evaluation, e.candidate, c.candidate, e.point, e.phase, e.round, e.batch, e.reason, e.plan, e.same_as, \
+                  e.state, e.outcome, e.told, e.asked_at, e.done_at";
+    let joined = "FROM evaluations e JOIN candidates c ON c.number = e.candidate";
+    if version == 1 {
+        format!("SELECT {common}, NULL, NULL, NULL, NULL {joined}")
+    } else {
+        format!(
+            "SELECT {common}, c.variant, e.slot, e.step, v.text {joined} LEFT JOIN variants v ON v.variant = c.variant"
+        )
+    }
+}
 
 /// A row as it is read, before its JSON is.
 struct Raw {
@@ -36,6 +49,10 @@ struct Raw {
     told: Option<i64>,
     asked_at: f64,
     done_at: Option<f64>,
+    variant: Option<i64>,
+    slot: Option<i64>,
+    step: Option<i64>,
+    text: Option<String>,
 }
 
 impl Raw {
@@ -56,6 +73,10 @@ impl Raw {
             told: row.get(12)?,
             asked_at: row.get(13)?,
             done_at: row.get(14)?,
+            variant: row.get(15)?,
+            slot: row.get(16)?,
+            step: row.get(17)?,
+            text: row.get(18)?,
         })
     }
 }
@@ -72,8 +93,8 @@ impl Store {
     /// Evaluations of a phase, in the order in which they were asked for; all phases when none is named.
     pub fn evaluations(&self, phase: Option<Phase>) -> Result<Vec<Evaluation>, StoreError> {
         let sql = format!(
-            "SELECT {COLUMNS} FROM evaluations e JOIN candidates c ON c.number = e.candidate \
-             WHERE ?1 IS NULL OR e.phase = ?1 ORDER BY e.evaluation"
+            "{} WHERE ?1 IS NULL OR e.phase = ?1 ORDER BY e.evaluation",
+            select(self.version)
         );
         let read = || {
             let mut statement = self.db.prepare(&sql)?;
@@ -88,9 +109,7 @@ impl Store {
 
     /// Some evaluations, in this order.
     pub fn rows(&self, numbers: &[EvaluationNumber]) -> Result<Vec<Evaluation>, StoreError> {
-        let sql = format!(
-            "SELECT {COLUMNS} FROM evaluations e JOIN candidates c ON c.number = e.candidate WHERE e.evaluation = ?1"
-        );
+        let sql = format!("{} WHERE e.evaluation = ?1", select(self.version));
         let mut rows = Vec::with_capacity(numbers.len());
         for number in numbers {
             let raw = self
@@ -109,10 +128,16 @@ impl Store {
             self.damaged(format!("evaluation {number}: {what}: {why}"))
         };
         let unknown = |what: &str, word: &str| wrong(what, &format!("`{word}` is unknown"));
+        let mut candidate: Candidate =
+            serde_json::from_str(&raw.candidate).map_err(|e| wrong("candidate", &e))?;
+        // The text of a variant is kept once.
+        if let (Some(text), CandidateCode::Source(source)) = (raw.text, &mut candidate.code) {
+            source.text = text;
+        }
         Ok(Evaluation {
             number: EvaluationNumber(number),
             candidate_number: CandidateNumber(raw.candidate_number),
-            candidate: serde_json::from_str(&raw.candidate).map_err(|e| wrong("candidate", &e))?,
+            candidate,
             point: raw
                 .point
                 .map(|text| serde_json::from_str(&text))
@@ -133,6 +158,11 @@ impl Store {
             told: raw.told,
             asked_at: raw.asked_at,
             done_at: raw.done_at,
+            variant: raw.variant.map(VariantNumber),
+            of: raw
+                .slot
+                .zip(raw.step)
+                .map(|(slot, step)| OfSlot { slot, step }),
         })
     }
 

@@ -3,6 +3,8 @@
 use r3_replay::evaluate::{Candidate, Outcome, Plan};
 use serde::{Deserialize, Serialize};
 
+use super::slots::OfSlot;
+use crate::evolve::variant::VariantNumber;
 use crate::space::Point;
 
 /// Number of a candidate, from 1 in the order in which they came up.
@@ -41,6 +43,10 @@ pub enum Reason {
     Finalist,
     /// It is the original, measured like a finalist: what it seems to gain is noise.
     Control,
+    /// It is the source as given, measured like a finalist: the second baseline.
+    Given,
+    /// It may be the best, and is tried on every launch and on perturbed inputs.
+    Check,
     /// It is a finalist's code, timed on launches that did not decide.
     HeldOut,
     /// It is the best without one of its knobs.
@@ -86,6 +92,8 @@ words!(Reason {
     Again => "again",
     Finalist => "finalist",
     Control => "control",
+    Given => "given",
+    Check => "check",
     HeldOut => "held_out",
     Ablation => "ablation",
 });
@@ -139,6 +147,10 @@ pub struct Evaluation {
     pub asked_at: f64,
     /// When the outcome came.
     pub done_at: Option<f64>,
+    /// The variant of the source that it is, in a search over source.
+    pub variant: Option<VariantNumber>,
+    /// The slot that asked for it, and the how manieth of that slot's evaluations it is.
+    pub of: Option<OfSlot>,
 }
 
 /// Something that happened.

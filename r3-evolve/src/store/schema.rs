@@ -1,10 +1,15 @@
-//! Tables of a run's database. `docs/tune.md` describes them for those who read them by other means.
+//! Tables of a run's database. `docs/tune.md` and `docs/evolve.md` describe them for those who read them by other means.
+//!
+//! Version 1 had no search over source. A run of it is read as it is, and gets what is new when somebody works on it.
 
 /// Says that a database is a run's: `R3ev`.
 pub(super) const APPLICATION: i32 = 0x5233_6576;
 
-/// Version of the tables that this R3 writes, and the only one that it reads.
-pub(super) const VERSION: i32 = 1;
+/// Version of the tables that this R3 writes.
+pub(super) const VERSION: i32 = 2;
+
+/// The oldest version that it reads.
+pub(super) const OLDEST: i32 = 1;
 
 pub(super) const TABLES: &str = "
 CREATE TABLE run (
@@ -69,4 +74,50 @@ CREATE TABLE events (
     kind TEXT NOT NULL,
     text TEXT NOT NULL
 ) STRICT;
+";
+
+/// What version 2 has on top of version 1. A new run has these, too.
+pub(super) const SINCE_1: &str = "
+ALTER TABLE candidates ADD COLUMN variant INTEGER;
+ALTER TABLE evaluations ADD COLUMN slot INTEGER;
+ALTER TABLE evaluations ADD COLUMN step INTEGER;
+
+CREATE TABLE slots (
+    slot INTEGER PRIMARY KEY,
+    island INTEGER NOT NULL,
+    after INTEGER NOT NULL,
+    models INTEGER NOT NULL,
+    opening TEXT NOT NULL,
+    opened_at REAL NOT NULL,
+    told INTEGER UNIQUE,
+    told_at REAL,
+    closing TEXT
+) STRICT;
+
+CREATE TABLE requests (
+    slot INTEGER NOT NULL REFERENCES slots (slot),
+    turn INTEGER NOT NULL,
+    model TEXT NOT NULL,
+    messages TEXT NOT NULL,
+    shared INTEGER NOT NULL,
+    asked_at REAL NOT NULL,
+    done_at REAL,
+    answer TEXT,
+    PRIMARY KEY (slot, turn)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE variants (
+    variant INTEGER PRIMARY KEY,
+    slot INTEGER NOT NULL REFERENCES slots (slot),
+    turn INTEGER NOT NULL,
+    text TEXT NOT NULL,
+    fingerprint TEXT NOT NULL,
+    launch TEXT NOT NULL,
+    lineage TEXT NOT NULL,
+    made_at REAL NOT NULL,
+    UNIQUE (slot, turn)
+) STRICT;
+
+CREATE UNIQUE INDEX evaluations_by_slot ON evaluations (slot, step);
+CREATE INDEX candidates_by_variant ON candidates (variant);
 ";

@@ -1,27 +1,29 @@
 //! Writing: each function is one transaction.
 
 use r3_replay::evaluate::Outcome;
+use r3_replay::evaluate::candidate::CandidateCode;
 use rusqlite::{OptionalExtension, Transaction, params};
 
 use super::{
     CandidateNumber, EvaluationNumber, NewEvaluation, Phase, Reason, State, Store, StoreError, key,
 };
+use crate::evolve::variant::VariantNumber;
 
 /// A word of a value that is an enum without fields.
-fn word<T: serde::Serialize>(value: &T) -> String {
+pub(super) fn word<T: serde::Serialize>(value: &T) -> String {
     match serde_json::to_value(value) {
         Ok(serde_json::Value::String(word)) => word,
         _ => String::new(),
     }
 }
 
-fn json<T: serde::Serialize>(value: &T) -> rusqlite::Result<String> {
+pub(super) fn json<T: serde::Serialize>(value: &T) -> rusqlite::Result<String> {
     serde_json::to_string(value)
         .map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))
 }
 
 impl Store {
-    fn all<T>(
+    pub(super) fn all<T>(
         &mut self,
         what: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
@@ -170,20 +172,8 @@ fn one(
     at: f64,
     new: &NewEvaluation,
 ) -> rusqlite::Result<EvaluationNumber> {
-    let id = new.candidate.id().to_string();
-    let known: Option<i64> = all
-        .prepare("SELECT number FROM candidates WHERE id = ?1")?
-        .query_row([&id], |row| row.get(0))
-        .optional()?;
     let point = new.point.as_ref().map(json).transpose()?;
-    let candidate = match known {
-        Some(number) => number,
-        None => {
-            all.prepare("INSERT INTO candidates (id, candidate, point) VALUES (?1, ?2, ?3)")?
-                .execute(params![id, json(&new.candidate)?, point])?;
-            all.last_insert_rowid()
-        }
-    };
+    let candidate = candidate_number(all, new, None)?;
     if let Some((CandidateNumber(parent), role)) = &new.parent
         && *parent != candidate
     {
@@ -221,4 +211,34 @@ fn one(
         at,
     ])?;
     Ok(EvaluationNumber(all.last_insert_rowid()))
+}
+
+/// Number of a candidate, a new one if it has none.
+pub(super) fn candidate_number(
+    all: &Transaction<'_>,
+    new: &NewEvaluation,
+    variant: Option<VariantNumber>,
+) -> rusqlite::Result<i64> {
+    let id = new.candidate.id().to_string();
+    let known: Option<i64> = all
+        .prepare("SELECT number FROM candidates WHERE id = ?1")?
+        .query_row([&id], |row| row.get(0))
+        .optional()?;
+    if let Some(number) = known {
+        return Ok(number);
+    }
+    let point = new.point.as_ref().map(json).transpose()?;
+    let mut candidate = new.candidate.clone();
+    if let (Some(_), CandidateCode::Source(source)) = (variant, &mut candidate.code) {
+        // It is in the table of variants.
+        source.text.clear();
+    }
+    all.prepare("INSERT INTO candidates (id, candidate, point, variant) VALUES (?1, ?2, ?3, ?4)")?
+        .execute(params![
+            id,
+            json(&candidate)?,
+            point,
+            variant.map(|number| number.0)
+        ])?;
+    Ok(all.last_insert_rowid())
 }

@@ -1,0 +1,1 @@
+//! Searches on tables.
