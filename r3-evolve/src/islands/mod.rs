@@ -1,8 +1,8 @@
 //! Islands: populations that search apart and exchange their best.
 //!
 //! Each island has its own [grid](crate::elites::Grid), its own [mix](mix) of operators, the models that may write for it, and its
-//! own stream of random numbers for each of its slots. Slot 0 is the source as given, which all islands begin with; the others belong
-//! to the islands in turn, and what a slot yields goes to the island it belongs to. In flow right variants with the number of the slot that made them; at times
+//! own stream of random numbers for each of its slots. All islands begin with the source as given; after it, slots
+//! belong to the islands in turn, and what a slot yields goes to the island it belongs to. In flow right variants with the number of the slot that made them; at times
 //! elites travel over a [`Bus`] along a [topology](Topology).
 //!
 //! # Invariants
@@ -29,14 +29,11 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::evolve::variant::IslandNumber;
 
-/// The island that a slot belongs to: slot 1 to island 0, and so on. Slot 0 is for all.
+/// The island that the `slot`th proposal belongs to, counted from 0.
 #[must_use]
 pub fn island_of(slot: u64, islands: u32) -> IslandNumber {
     // Less than `islands`, so that it fits.
-    let island = slot
-        .saturating_sub(1)
-        .checked_rem(u64::from(islands))
-        .unwrap_or(0);
+    let island = slot.checked_rem(u64::from(islands)).unwrap_or(0);
     IslandNumber(u32::try_from(island).unwrap_or(0))
 }
 
