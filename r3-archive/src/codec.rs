@@ -56,7 +56,7 @@ record!(AllocationRecord, ALLOCATION, 1);
 record!(KernelStatsRecord, KERNEL_STATS, 1);
 record!(ProcessStatsRecord, PROCESS_STATS, 1);
 record!(AttachmentRecord, ATTACHMENT, 1);
-record!(TunedKernelRecord, TUNED_KERNEL, 1);
+record!(TunedKernelRecord, TUNED_KERNEL, 2);
 
 impl sealed::Sealed for LaunchRecord {}
 impl Record for LaunchRecord {
@@ -122,6 +122,17 @@ pub(crate) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
         0x40_0001..=0x400_0000 => limited::<T, 0x800_0000>(bytes),
         _ => limited::<T, 0x8000_0000>(bytes),
     }
+}
+
+/// The record in `bytes`, which were written as this version of it.
+pub(crate) fn decode_record<R: Record>(version: u16, mut bytes: Vec<u8>) -> Result<R, String> {
+    // Fields that have come since stand at the end, and may be missing: each is an option that is not there.
+    let missing: u16 = match R::KIND {
+        Kind::TUNED_KERNEL => 2u16.saturating_sub(version),
+        _ => 0,
+    };
+    bytes.extend(std::iter::repeat_n(0, missing.into()));
+    decode(&bytes)
 }
 
 /// A launch as it is stored: its chunk lists, which can be long and are mostly the same from one
@@ -319,5 +330,48 @@ pub fn fuzz_record(kind: Kind, bytes: &[u8]) {
         Kind::ATTACHMENT => check::<AttachmentRecord>(bytes),
         Kind::TUNED_KERNEL => check::<TunedKernelRecord>(bytes),
         _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tuned_kernel_of_the_first_version_is_read_as_one_without_a_source() {
+        let record = TunedKernelRecord {
+            id: TunedId(1),
+            kernel: "k".into(),
+            module_hash: [0; 16],
+            params: Vec::new(),
+            archive: [0; 16],
+            archive_hash: [0; 16],
+            code: Vec::new(),
+            launch: TunedLaunch {
+                block: None,
+                grid: [TunedGrid::Cover; 3],
+                shared: TunedShared::Same,
+                carveout: None,
+            },
+            guards: Vec::new(),
+            shapes: Vec::new(),
+            ratio: [1.0; 3],
+            confidence: 0.95,
+            device: String::new(),
+            compute_capability: (9, 0),
+            driver_version: 0,
+            approximate: false,
+            candidate: "{}".into(),
+            evidence: "{}".into(),
+            r3_version: "0.1.0".into(),
+            unix_ns: 7,
+            source: None,
+        };
+        let now = encode(&record).unwrap();
+        // The first version ended before the source.
+        let before = now[..now.len() - 1].to_vec();
+        assert_eq!(decode_record(1, before.clone()), Ok(record.clone()));
+        assert_eq!(decode_record(2, now), Ok(record));
+        assert!(decode_record::<TunedKernelRecord>(2, before).is_err());
     }
 }

@@ -373,6 +373,7 @@ fn a_tuned_kernel_is_named_by_info_and_convert() {
         evidence: "{}".into(),
         r3_version: "0.1.0".into(),
         unix_ns: 0,
+        source: None,
     };
     writer.append(&record).unwrap();
     writer.finish().unwrap();

@@ -113,6 +113,28 @@ pub struct TunedShape {
     pub ratio: f64,
 }
 
+/// The source that a tuned kernel was compiled from, where a search varied it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TunedSource {
+    /// The file, as compilers name it.
+    pub name: String,
+    /// Text of the whole file.
+    pub text: Blob,
+    /// Text of the file as it was given.
+    pub given: Blob,
+    /// What differs between them, as a unified diff.
+    pub diff: String,
+    /// The compiler: `nvrtc`, `nvcc`, `clang`.
+    pub compiler: String,
+    /// Its options, without architecture and files.
+    pub options: Vec<String>,
+    /// How it came about, as JSON: the variants from the given one to it, each with what was done and how fast it was.
+    pub lineage: String,
+    /// The given source's time, compiled alike, as a part of the original's: median, and both ends of the interval. `None` when
+    /// it was not measured with the result.
+    pub given_ratio: Option<[f64; 3]>,
+}
+
 /// A kernel that stands for a captured one and is faster: what a search found. It is complete: neither the capture nor
 /// the search is needed to use it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -158,6 +180,9 @@ pub struct TunedKernelRecord {
     pub r3_version: String,
     /// When, nanoseconds since the Unix epoch.
     pub unix_ns: u64,
+    /// The source that was varied; `None` where only how the captured code is compiled and launched was. Since version 2 of the
+    /// record.
+    pub source: Option<TunedSource>,
 }
 
 impl TunedKernelRecord {

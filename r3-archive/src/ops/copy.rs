@@ -99,10 +99,10 @@ impl Output {
 
     /// Copies a tuned kernel, as above.
     pub fn tuned(&mut self, from: &Archive, record: &TunedKernelRecord) -> Result<(), OpError> {
-        record
-            .code
-            .iter()
-            .try_for_each(|form| self.blob(from, &form.code))?;
+        let code = record.code.iter().map(|form| &form.code);
+        let texts = record.source.iter().flat_map(|one| [&one.text, &one.given]);
+        code.chain(texts)
+            .try_for_each(|blob| self.blob(from, blob))?;
         self.append(record)
     }
 

@@ -153,6 +153,10 @@ impl Checker<'_> {
             for code in &tuned.code {
                 self.blob(&what, &code.code);
             }
+            for source in &tuned.source {
+                self.blob(&what, &source.text);
+                self.blob(&what, &source.given);
+            }
             for guard in &tuned.guards {
                 let index = match guard {
                     TunedGuard::Param { index, .. }

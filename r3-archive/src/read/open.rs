@@ -261,7 +261,7 @@ impl Archive {
     }
 
     fn decode<R: Record>(&self, entry: &RecordEntry) -> Result<R, ReadError> {
-        codec::decode(&self.body(entry)?).map_err(|reason| {
+        codec::decode_record(entry.version, self.body(entry)?).map_err(|reason| {
             self.source.damaged(
                 entry.offset,
                 format!("the {} record does not decode: {reason}", R::KIND.name()),

@@ -56,6 +56,18 @@ fn tuned(writer: &ArchiveWriter, id: u64, kernel: &str) -> TunedKernelRecord {
         evidence: "{}".into(),
         r3_version: "0.1.0".into(),
         unix_ns: 1_700_000_000_000_000_000,
+        source: (id % 2 == 1).then(|| TunedSource {
+            name: "k.cu".into(),
+            text: writer
+                .put_bytes(b"__global__ void k() { /* faster */ }")
+                .unwrap(),
+            given: writer.put_bytes(b"__global__ void k() {}").unwrap(),
+            diff: "@@".into(),
+            compiler: "nvrtc".into(),
+            options: vec!["-O3".into()],
+            lineage: "[]".into(),
+            given_ratio: Some([1.0, 0.99, 1.01]),
+        }),
     }
 }
 
@@ -83,6 +95,9 @@ fn a_file_of_results_is_an_archive_without_a_process_and_is_sound() {
     let cubin = archive.tuned()[0].code(TunedForm::Cubin).unwrap();
     assert_eq!(archive.read_blob(&cubin.code).unwrap(), noise(1, 100_000));
     assert!(archive.tuned()[0].code(TunedForm::Llvm).is_none());
+    let source = archive.tuned()[0].source.as_ref().unwrap();
+    let text = archive.read_blob(&source.text).unwrap();
+    assert!(text.ends_with(b"/* faster */ }"));
     sound(&path);
 }
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use super::Failure;
 use super::output::Output;
 use crate::simulate;
+use crate::simulate::population::{self, Policy};
 use crate::strategy::Kind;
 
 /// Compares strategies on spaces whose points are known, without a device.
@@ -29,6 +30,10 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 100)]
     evaluations: usize,
 
+    /// Compare how evaluations are spent on many variants of a source instead: halving, and evenly. For synthetic spaces.
+    #[arg(long)]
+    variants: bool,
+
     /// Print as JSON.
     #[arg(long)]
     json: bool,
@@ -36,6 +41,9 @@ pub struct Args {
 
 /// Does what the arguments say.
 pub fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
+    if args.variants {
+        return variants(args, out);
+    }
     let kinds = if args.strategy.is_empty() {
         Kind::ALL.to_vec()
     } else {
@@ -47,4 +55,19 @@ pub fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
         return out.json(&report);
     }
     out.text(&report.to_string())
+}
+
+fn variants(args: &Args, out: &mut Output) -> Result<(), Failure> {
+    let mut subjects = Vec::new();
+    for path in &args.spaces {
+        subjects.push(simulate::read(path).map_err(Failure::new)?);
+    }
+    let all = u32::try_from(args.evaluations).unwrap_or(u32::MAX);
+    let marks: Vec<u32> = [10, 3, 1].iter().map(|part| all / part).collect();
+    let spent = population::compare(&subjects, &Policy::all(), args.seeds, &marks)
+        .map_err(Failure::new)?;
+    if args.json {
+        return out.json(&spent);
+    }
+    out.text(&spent.to_string())
 }

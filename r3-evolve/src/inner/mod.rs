@@ -5,6 +5,7 @@
 //!
 //! - [`rungs`]: how many evaluations a variant deserves: asynchronous successive halving.
 //! - [`search`]: what is evaluated for a variant.
+//! - [`story`]: what a candidate is made of, and how its source came about, for what is claimed in the end.
 //!
 //! # Invariants
 //!
@@ -17,6 +18,8 @@
 pub mod rungs;
 
 pub mod search;
+
+pub mod story;
 
 pub use rungs::{Halving, Promotion, Rungs};
 pub use search::{BATCH, Found, Inner};

@@ -76,13 +76,20 @@ impl Inner {
             .collect()
     }
 
+    /// What came of a point, as a strategy is told it.
+    pub(crate) fn told(&mut self, point: &Point, told: Told) {
+        if self.space.has(point) {
+            self.strategy.tell(point, told);
+        }
+    }
+
     /// What came of a point, whoever asked for it. To be told in an order that does not depend on time.
     pub fn tell(&mut self, point: &Point, outcome: &Outcome) {
         let Some(told) = told_of(outcome) else { return };
         if !self.space.has(point) {
             return;
         }
-        self.strategy.tell(point, told);
+        self.told(point, told);
         let (Told::Ratio { median, .. }, Some(score)) = (told, outcome.score) else {
             return;
         };

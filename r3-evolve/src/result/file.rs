@@ -4,7 +4,7 @@ use std::path::Path;
 
 use r3_archive::model::{
     ModuleRecord, TunedCode, TunedForm, TunedGrid, TunedGuard, TunedId, TunedKernelRecord,
-    TunedLaunch, TunedShape, TunedShared,
+    TunedLaunch, TunedShape, TunedShared, TunedSource,
 };
 use r3_archive::{Archive, ArchiveWriter, WriterOptions};
 use r3_codegen::recipe::Guard;
@@ -13,10 +13,12 @@ use r3_replay::evaluate::candidate::{
 };
 use r3_replay::evaluate::describe::LaunchDescription;
 use r3_replay::evaluate::outcome::{LaunchOutcome, Role};
+use r3_replay::remix::pairs::Ratio;
 use serde::Serialize;
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::store::{Evaluation, Store, key};
+use crate::tune::conclude::Story;
 use crate::tune::{ArchiveFile, Artifact, Environment, Ground, Settings, Summary, TuneError};
 
 /// Why a result cannot be written.
@@ -49,16 +51,32 @@ struct Evidence<'a> {
     outcome: &'a r3_replay::evaluate::Outcome,
 }
 
+/// What is written.
+pub(crate) struct Winner<'a> {
+    /// As it was judged at length.
+    pub evaluation: &'a Evaluation,
+    /// Its code.
+    pub artifact: &'a Artifact,
+    /// What the run found.
+    pub summary: &'a Summary,
+    /// Its source, in a search over source.
+    pub story: Option<&'a Story>,
+}
+
 /// Writes the winner. The file gets its name when it is whole.
-pub fn write(
+pub(crate) fn write(
     path: &Path,
     store: &Store,
     ground: &Ground,
-    winner: &Evaluation,
-    artifact: &Artifact,
-    summary: &Summary,
+    won: &Winner<'_>,
     unix: f64,
 ) -> Result<(), TuneError> {
+    let Winner {
+        evaluation: winner,
+        artifact,
+        summary,
+        story,
+    } = won;
     let failed = |error: ResultError| TuneError::Result {
         path: path.to_owned(),
         reason: error.to_string(),
@@ -102,7 +120,14 @@ pub fn write(
     };
     let build = &winner.candidate.build;
     let device = &ground.kernel.device;
-    let record = |code: Vec<TunedCode>| -> Result<TunedKernelRecord, TuneError> {
+    let mut tried = winner.candidate.clone();
+    if let (Some(_), CandidateCode::Source(source)) = (story, &mut tried.code) {
+        // It is in the record by itself.
+        source.text.clear();
+    }
+    let record = |code: Vec<TunedCode>,
+                  source: Option<TunedSource>|
+     -> Result<TunedKernelRecord, TuneError> {
         Ok(TunedKernelRecord {
             id: TunedId(1),
             kernel: ground.kernel.name.clone(),
@@ -123,10 +148,11 @@ pub fn write(
             ),
             driver_version: device.driver,
             approximate: build.approximate != Approximate::default(),
-            candidate: json(serde_json::to_string(&winner.candidate))?,
+            candidate: json(serde_json::to_string(&tried))?,
             evidence: json(serde_json::to_string(&evidence))?,
             r3_version: env!("CARGO_PKG_VERSION").to_owned(),
             unix_ns: (unix * 1e9) as u64,
+            source,
         })
     };
     let unfinished = path.with_extension("r3t.new");
@@ -138,8 +164,16 @@ pub fn write(
     };
     let writer = ArchiveWriter::create(&unfinished, options).map_err(|error| wrong(&error))?;
     let code = code(&writer, artifact).map_err(|error| wrong(&error))?;
+    let source = match story {
+        Some(story) => {
+            let lineage = json(serde_json::to_string(&story.found.lineage))?;
+            let given = summary.finals.as_ref().and_then(|finals| finals.given);
+            Some(source(&writer, story, lineage, given).map_err(|error| wrong(&error))?)
+        }
+        None => None,
+    };
     writer
-        .append(&record(code)?)
+        .append(&record(code, source)?)
         .and_then(|()| writer.finish())
         .map_err(|error| wrong(&error))?;
     std::fs::rename(&unfinished, path).map_err(|error| wrong(&error))
@@ -207,6 +241,25 @@ fn code(
             })
         })
         .collect()
+}
+
+fn source(
+    writer: &ArchiveWriter,
+    story: &Story,
+    lineage: String,
+    given: Option<Ratio>,
+) -> Result<TunedSource, r3_archive::WriteError> {
+    let name = &story.found.name;
+    Ok(TunedSource {
+        name: name.clone(),
+        text: writer.put_bytes(story.text.as_bytes())?,
+        given: writer.put_bytes(story.given.as_bytes())?,
+        diff: story.diff(),
+        compiler: story.found.compiler.clone(),
+        options: story.found.options.clone(),
+        lineage,
+        given_ratio: given.map(|ratio| [ratio.median, ratio.low, ratio.high]),
+    })
 }
 
 /// What PTX is for: its `.target`.

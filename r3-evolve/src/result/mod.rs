@@ -10,4 +10,6 @@ pub mod file;
 
 pub mod text;
 
-pub use file::{ResultError, write};
+pub use file::ResultError;
+
+pub(crate) use file::{Winner, write};

@@ -169,6 +169,8 @@ fn end(summary: &Summary) -> &'static str {
         End::Stagnation => "finding nothing better",
         End::Exhausted => "having tried everything",
         End::Stopped => "somebody",
+        End::Variants => "its number of variants",
+        End::Cost => "what models may cost",
     }
 }
 

@@ -8,9 +8,11 @@
 //! - `functions`: test functions of optimisation, for comparing with other optimisers.
 //! - `subject`: one of those, as a strategy meets it.
 //! - `compare`: runs and their score.
+//! - [`population`]: many variants of a source, and how many evaluations each of them deserves.
 
 pub mod compare;
 pub mod functions;
+pub mod population;
 pub mod record;
 mod subject;
 pub mod synthetic;

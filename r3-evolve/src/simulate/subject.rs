@@ -56,6 +56,11 @@ impl Subject {
         let told = self
             .truth(point)
             .unwrap_or(Told::Invalid(Verdict::Unjudged));
+        self.with_noise(told, point, seed)
+    }
+
+    /// What is measured of a point of which this is true.
+    pub(super) fn with_noise(&self, told: Told, point: &Point, seed: u64) -> Told {
         let Told::Ratio { median, .. } = told else {
             return told;
         };

@@ -4,6 +4,9 @@ use r3_codegen::recipe::Bounds;
 use r3_replay::evaluate::candidate::{GridRule, LaunchChange, SharedRule};
 use r3_replay::evaluate::describe::{Census, KernelDescription};
 
+use r3_source::syntax::Unit;
+use r3_source::tokens::tokens;
+
 use super::derive::{choice, when};
 use super::{Domain, OptionError, Parameter, Point, Space, SpaceOptions};
 
@@ -131,14 +134,36 @@ fn as_described(
     described.recorded_runs = false;
     described.bounds = Bounds::default();
     described.required_block = None;
-    described.census = Some(census(text, kernel.census.as_ref()));
+    described.census = Some(census(
+        &of_kernel(text, &kernel.name),
+        kernel.census.as_ref(),
+    ));
     described
+}
+
+/// A text without the other kernels that are in it.
+fn of_kernel(text: &str, name: &str) -> String {
+    let functions = Unit::parse(text)
+        .map(|unit| unit.functions())
+        .unwrap_or_default();
+    // A mangled name has in it what it is made of.
+    let others = functions
+        .iter()
+        .filter(|one| one.kernel && !name.contains(one.name.as_str()));
+    let mut kept = String::with_capacity(text.len());
+    let mut at = 0;
+    for other in others {
+        kept.push_str(text.get(at..other.span.start).unwrap_or_default());
+        at = at.max(other.span.end);
+    }
+    kept.push_str(text.get(at..).unwrap_or_default());
+    kept
 }
 
 /// What a text does, as far as its words say. Where it includes files of its own, what the recorded code does counts too: they may
 /// do it.
 fn census(text: &str, recorded: Option<&Census>) -> Census {
-    let words = words(text);
+    let words = tokens(text);
     let count = |matches: &dyn Fn(&str) -> bool| {
         let found = words.iter().filter(|word| matches(word));
         u32::try_from(found.count()).unwrap_or(u32::MAX)
@@ -229,11 +254,6 @@ fn includes_its_own(text: &str) -> bool {
         .any(|rest| rest.trim_start().starts_with('"'))
 }
 
-/// The words and signs of a text.
-fn words(text: &str) -> Vec<&str> {
-    r3_source::tokens::tokens(text)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -266,6 +286,13 @@ mod tests {
                 "{fixed}"
             );
         }
+    }
+
+    #[test]
+    fn what_another_kernel_of_the_file_does_is_not_held_against_this_one() {
+        let other = "__global__ void other(float* a) { __syncthreads(); }";
+        let text = format!("{other}\n{PLAIN}");
+        assert!(varied(&space(&text, LaunchChange::default()), "block"));
     }
 
     #[test]

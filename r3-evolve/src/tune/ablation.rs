@@ -1,6 +1,6 @@
 //! What mattered: the winner with each of its knobs set back alone.
 
-use r3_replay::evaluate::{Plan, Verdict};
+use r3_replay::evaluate::{Candidate, Plan, Verdict};
 use r3_replay::remix::pairs::Ratio;
 use serde::{Deserialize, Serialize};
 
@@ -34,6 +34,8 @@ pub struct Mattered {
 pub(super) struct Ablation<'a> {
     pub store: &'a mut Store,
     pub space: &'a Space,
+    /// What the space's original is.
+    pub base: &'a Candidate,
     pub settings: &'a Settings,
     pub choice: &'a Choice,
     pub clock: &'a dyn Clock,
@@ -71,7 +73,7 @@ impl Ablation<'_> {
             let mut new = Vec::new();
             for (knob, _, point) in &without {
                 new.push(NewEvaluation {
-                    candidate: self.space.candidate(point)?,
+                    candidate: self.space.candidate_of(self.base, point)?,
                     point: Some(point.clone()),
                     plan: plan.clone(),
                     reason: Reason::Ablation,

@@ -87,6 +87,9 @@ pub struct Finals {
     pub winner: Option<usize>,
     /// The original, measured like them: its time as a part of its own.
     pub control: Option<Ratio>,
+    /// The source as it was given, measured like them. `None` where there is none, and where it was not right.
+    #[serde(default)]
+    pub given: Option<Ratio>,
     /// No gain below this is one.
     pub floor: f64,
     /// No gain below this is claimed.
@@ -105,6 +108,8 @@ pub(super) struct Final<'a> {
     pub hurry: bool,
     /// The original, as a candidate.
     pub original: Candidate,
+    /// The source as it was given, as a candidate.
+    pub given: Option<Candidate>,
 }
 
 impl Final<'_> {
@@ -118,7 +123,7 @@ impl Final<'_> {
         let mut rows: Vec<Evaluation> = self.rows()?;
         if rows.is_empty() {
             let new = self.wanted(faster);
-            if new.len() > 1 {
+            if new.iter().any(|one| one.reason == Reason::Finalist) {
                 let at = self.clock.unix();
                 let numbers = self.store.ask(Phase::Final, self.round, 0, at, &new)?;
                 rows = self.store.rows(&numbers)?;
@@ -145,13 +150,16 @@ impl Final<'_> {
         let fine = &self.settings.fine;
         let most = if self.hurry { IN_A_HURRY } else { fine.top };
         let (count, plan) = self.extent(faster.len().min(most));
-        let control = NewEvaluation {
-            candidate: self.original.clone(),
+        let baseline = |candidate: &Candidate, reason: Reason| NewEvaluation {
+            candidate: candidate.clone(),
             point: None,
             plan: plan.clone(),
-            reason: Reason::Control,
+            reason,
             parent: None,
         };
+        let given = self.given.iter();
+        let baselines = std::iter::once(baseline(&self.original, Reason::Control))
+            .chain(given.map(|given| baseline(given, Reason::Given)));
         let finalists = faster.iter().take(count).map(|standing| NewEvaluation {
             candidate: standing.candidate.clone(),
             point: standing.point.clone(),
@@ -159,7 +167,7 @@ impl Final<'_> {
             reason: Reason::Finalist,
             parent: None,
         });
-        std::iter::once(control).chain(finalists).collect()
+        baselines.chain(finalists).collect()
     }
 
     /// How many candidates, and how thoroughly: where the kernel is long, fewer, then with fewer pairs.
@@ -194,9 +202,10 @@ impl Final<'_> {
         } else {
             1.0
         };
+        let baselines = if self.given.is_some() { 2 } else { 1 };
         let seconds = |count: usize, plan: &Plan| {
             let pairs = plan.least_pairs + plan.warmup_pairs;
-            (count + 1) as f64 * f64::from(pairs) * regimes * pair
+            (count + baselines) as f64 * f64::from(pairs) * regimes * pair
         };
         while count > IN_A_HURRY && seconds(count, &plan) > fine.final_seconds {
             count -= 1;
@@ -210,11 +219,13 @@ impl Final<'_> {
     }
 
     fn judge(&self, rows: &[Evaluation]) -> Finals {
-        let control_ratio = rows
-            .iter()
-            .find(|row| row.reason == Reason::Control)
-            .and_then(|row| of_all_regimes(row.outcome.as_ref()?, &row.plan, CONFIDENCE))
-            .map(|(ratio, _)| ratio);
+        let of_baseline = |reason: Reason| {
+            let mut rows = rows.iter().filter(|row| row.reason == reason);
+            let row = rows.next()?;
+            let outcome = row.outcome.as_ref().filter(|one| one.verdict.is_right())?;
+            of_all_regimes(outcome, &row.plan, CONFIDENCE).map(|(ratio, _)| ratio)
+        };
+        let control_ratio = of_baseline(Reason::Control);
         let finalists: Vec<(&Evaluation, &Outcome)> = rows
             .iter()
             .filter(|row| row.reason == Reason::Finalist)
@@ -272,6 +283,7 @@ impl Final<'_> {
             finalists: judged,
             winner: None,
             control: control_ratio,
+            given: of_baseline(Reason::Given),
             floor,
             threshold,
         };

@@ -17,7 +17,7 @@ use super::progress::Watch;
 use crate::store::{Evaluation, EvaluationNumber};
 
 /// What is under way.
-pub(super) struct Jobs<'a> {
+pub(crate) struct Jobs<'a> {
     evaluator: &'a mut dyn Evaluate,
     clock: &'a dyn Clock,
     retries: u32,

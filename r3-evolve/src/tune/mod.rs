@@ -9,8 +9,9 @@
 //! - [`evaluate`], [`client`]: the evaluator as a search sees it, and the real one.
 //! - [`settings`], [`environment`]: what a run is, and what its results depend on.
 //! - [`launches`]: which recorded launches decide, and which only check.
-//! - `search`: proposals, outcomes, budgets. `jobs`: what is under way, and outages. `standing`: who is best.
-//! - `finals`, `held_out`, [`statistics`]: what may be claimed. `ablation`: what mattered.
+//! - `search`: proposals, outcomes, budgets. `jobs`: what is under way, and outages. [`standing`]: who is best.
+//! - `finals`, `held_out`, [`statistics`]: what may be claimed. `ablation`: what mattered. `conclude`: these in their order, for
+//!   this search and for the one over source.
 //! - [`summary`]: what was found. [`progress`]: what somebody who watches is shown.
 //!
 //! # Invariants
@@ -38,20 +39,22 @@ pub mod progress;
 
 pub mod summary;
 
+pub mod standing;
+
 mod ablation;
+pub(crate) mod conclude;
 mod finals;
 mod held_out;
-mod jobs;
+pub(crate) mod jobs;
 mod search;
-mod standing;
 
 use std::path::PathBuf;
 
 use r3_archive::model::LaunchId;
-use r3_replay::evaluate::Plan;
 use r3_replay::evaluate::describe::KernelDescription;
 use r3_replay::evaluate::engine::Prepared;
 use r3_replay::evaluate::plan::Regime;
+use r3_replay::evaluate::{Candidate, Plan};
 
 pub use ablation::Mattered;
 pub use environment::{ArchiveFile, Environment};
@@ -60,10 +63,12 @@ pub use finals::{Finalist, Finals, HeldOutResult};
 pub use launches::{Choice, ChoiceError};
 pub use search::End;
 pub use settings::Settings;
-pub use standing::told_of;
+pub use standing::{Standing, Standings, told_of};
 pub use summary::{BestFound, Summary, Utilisation};
 
-use crate::space::{CandidateError, Space};
+pub(crate) use conclude::{Conclude, Configured};
+
+use crate::space::{CandidateError, OptionError, Space};
 use crate::store::{Phase, Reason, Store, StoreError, key};
 use clock::Clock;
 use jobs::Jobs;
@@ -87,6 +92,9 @@ pub enum TuneError {
     /// A point of the space is no candidate.
     #[error("the space has a point that is no candidate: {0}")]
     Point(#[from] CandidateError),
+    /// What is wanted of a space means nothing.
+    #[error(transparent)]
+    Options(#[from] OptionError),
     /// Something changed since the run began.
     #[error("the run cannot go on: {}. Begin another run, or say --force when old and new results may stand side by side", .0.join("; "))]
     Changed(Vec<String>),
@@ -138,6 +146,19 @@ pub(crate) fn search_plan(settings: &Settings, choice: &Choice, incumbent: Optio
         most_pairs: fine.most_pairs.max(fine.least_pairs),
         incumbent,
         regime: settings.regime.unwrap_or(Regime::Warm),
+        ..Plan::default()
+    }
+}
+
+/// How a candidate is judged that may be the best: on every launch, held out or not, and with perturbed inputs. It is not timed.
+#[must_use]
+pub fn check_plan(settings: &Settings, choice: &Choice) -> Plan {
+    Plan {
+        launches: choice.tuned.clone(),
+        held_out: choice.held_out.clone(),
+        perturbed: settings.fine.perturbed.max(1),
+        time: false,
+        again: true,
         ..Plan::default()
     }
 }
@@ -285,243 +306,29 @@ impl Tune<'_> {
         let (standings, end) = search.run(&mut jobs, watch)?;
         store.put(key::END, &end)?;
 
-        store.put(key::PHASE, &Phase::Final)?;
-        store.event(clock.unix(), "phase", "final")?;
-        let faster = standings.faster();
-        let mut finals = finals::Final {
+        let configure = |_: &Store, standing: &Standing| {
+            Ok(Configured {
+                point: standing.point.clone(),
+                space: space.clone(),
+                base: Candidate::default(),
+                story: None,
+            })
+        };
+        Conclude {
             store,
             settings,
-            choice: &ground.choice,
-            prepared: &ground.prepared,
-            clock,
-            counts,
-            round,
-            hurry: end == End::Stopped,
-            original: space.candidate(&space.original())?,
-        }
-        .run(&faster, &mut jobs, watch)?;
-        let standing = |number| faster.iter().find(|one| one.number == number).copied();
-        let floor = finals.floor;
-        let mut code = None;
-        // The best, as long as launches that did not decide do not speak against it.
-        while let Some(finalist) = finals
-            .winner
-            .and_then(|place| finals.finalists.get_mut(place))
-        {
-            let Some(standing) = standing(finalist.number) else {
-                break;
-            };
-            let rows = store.rows(&[finalist.evaluation])?;
-            let Some(row) = rows.into_iter().next() else {
-                break;
-            };
-            let artifact = jobs.artifact(&standing.candidate, &row.plan, watch)?;
-            held_out::HeldOutTimes {
-                store,
-                clock,
-                round,
-            }
-            .run(
-                finalist,
-                &standing.candidate,
-                &row.plan,
-                &artifact,
-                &mut jobs,
-                watch,
-            )?;
-            finalist.refused = finalist.fails_elsewhere(floor);
-            if finalist.refused.is_none() {
-                code = Some((row, artifact));
-                break;
-            }
-            finals.choose();
-        }
-
-        store.put(key::PHASE, &Phase::Ablation)?;
-        store.event(clock.unix(), "phase", "ablation")?;
-        let winner = finals.winner.and_then(|place| finals.finalists.get(place));
-        let won = winner.and_then(|winner| {
-            let standing = standing(winner.number)?;
-            Some((winner.clone(), standing, winner.ratio?))
-        });
-        let mut mattered = Vec::new();
-        if let Some((winner, standing, ratio)) = &won
-            && fine.ablation
-            && end != End::Stopped
-            && let Some(point) = &standing.point
-        {
-            mattered = ablation::Ablation {
-                store,
-                space,
-                settings,
-                choice: &ground.choice,
-                clock,
-                round,
-            }
-            .run(winner.number, point, ratio.median, &mut jobs, watch)?;
-        }
-        let load: (f64, f64) = store.get(key::LOAD)?.unwrap_or_default();
-        let mut summary = summary(
-            settings,
-            space,
             ground,
-            &standings,
+            clock,
+            round,
             end,
-            finals,
-            mattered,
-            Utilisation {
-                compile: load.0,
-                device: load.1,
-            },
-        );
-        summary.seconds = store.get(key::ELAPSED)?.unwrap_or(0.0);
-        if jobs.outages > 0 {
-            summary.notes.push(format!(
-                "the evaluator was gone {}, for {:.0} s in all; that time does not count",
-                if jobs.outages == 1 {
-                    "once".to_owned()
-                } else {
-                    format!("{} times", jobs.outages)
-                },
-                jobs.paused
-            ));
+            strategy: settings.strategy.word(),
+            standings: &standings,
+            original: space.candidate(&space.original())?,
+            given: None,
+            configure: &configure,
         }
-        let path = store.folder().join(BEST);
-        match &code {
-            Some((row, artifact)) => {
-                let at = clock.unix();
-                crate::result::write(&path, store, ground, row, artifact, &summary, at)?;
-            }
-            // What an earlier round found and this one does not confirm is not left as its result.
-            None => {
-                let _ = std::fs::remove_file(&path);
-            }
-        }
-        store.put(key::SUMMARY, &summary)?;
-        store.put(key::PHASE, &Phase::Done)?;
-        store.event(clock.unix(), "phase", "done")?;
-        Ok(summary)
+        .run(&mut jobs, watch)
     }
-}
-
-#[allow(
-    clippy::too_many_arguments,
-    reason = "all of a run comes together here, once"
-)]
-fn summary(
-    settings: &Settings,
-    space: &Space,
-    ground: &Ground,
-    standings: &standing::Standings,
-    end: End,
-    finals: Finals,
-    mattered: Vec<Mattered>,
-    utilisation: Utilisation,
-) -> Summary {
-    let winner = finals.winner.and_then(|place| finals.finalists.get(place));
-    // Without a winner: what came nearest.
-    let nearest = winner.or_else(|| {
-        let right = finals.finalists.iter().filter(|one| one.verdict.is_right());
-        right.min_by(|a, b| {
-            let median = |one: &Finalist| one.ratio.map_or(f64::INFINITY, |ratio| ratio.median);
-            median(a).total_cmp(&median(b))
-        })
-    });
-    let standing = match nearest {
-        Some(finalist) => standings
-            .faster()
-            .into_iter()
-            .find(|one| one.number == finalist.number),
-        None => standings.best(),
-    };
-    let best = standing.map(|standing| BestFound {
-        candidate: standing.candidate.id().to_string(),
-        number: standing.number.0,
-        ratio: nearest
-            .and_then(|finalist| finalist.ratio)
-            .unwrap_or(standing.ratio),
-        noise: standing.noise,
-        knobs: standing.point.as_ref().map_or_else(Vec::new, |point| {
-            let knobs = space.knobs(point);
-            knobs
-                .into_iter()
-                .map(|(name, value)| format!("{name}={value}"))
-                .collect()
-        }),
-        found_at: standing.found_at,
-    });
-    let reason = match (winner, nearest) {
-        (Some(winner), _) => claimed(winner, &finals),
-        (None, Some(nearest)) => format!(
-            "no gain found: of the best {}, the nearest to one was not claimed since {}",
-            finals.finalists.len(),
-            nearest.refused.as_deref().unwrap_or("another was better")
-        ),
-        (None, None) if standings.right() == 0 => {
-            "no gain found: nothing was right, not even the original".into()
-        }
-        (None, None) if finals.finalists.is_empty() => {
-            "no gain found: nothing was faster than the original".into()
-        }
-        (None, None) => format!(
-            "no gain found: none of the best {} was right when it was measured at length",
-            finals.finalists.len()
-        ),
-    };
-    let original = original_time(&ground.choice, &ground.prepared);
-    Summary {
-        kernel: ground.kernel.name.clone(),
-        readable: ground.kernel.readable.clone(),
-        device: ground.kernel.device.name.clone(),
-        unit: if ground.kernel.device.counts {
-            "cost"
-        } else {
-            "nanoseconds"
-        }
-        .to_owned(),
-        strategy: settings.strategy.word().to_owned(),
-        seed: settings.seed,
-        evaluations: standings.told,
-        repeated: standings.repeated,
-        seconds: 0.0,
-        end,
-        verdicts: standings
-            .verdicts
-            .iter()
-            .map(|(verdict, count)| (verdict.word().to_owned(), *count))
-            .collect(),
-        held_out: nearest.map_or_else(Vec::new, |finalist| finalist.held_out.clone()),
-        claim: winner.is_some(),
-        reason,
-        original_ns: original,
-        best_ns: best.as_ref().map(|best| best.ratio.median * original),
-        best,
-        utilisation,
-        finals: (!finals.finalists.is_empty()).then_some(finals),
-        mattered,
-        notes: ground.choice.notes.clone(),
-    }
-}
-
-/// What a claim stands on.
-fn claimed(winner: &Finalist, finals: &Finals) -> String {
-    let guarded = winner
-        .held_out
-        .iter()
-        .filter(|one| one.verdict == r3_replay::evaluate::Verdict::Guarded)
-        .count();
-    let mut text = format!(
-        "measured again in a fresh process among the best {}; right on every launch",
-        finals.finalists.len()
-    );
-    match (winner.held_out.len(), guarded) {
-        (0, _) => text.push_str(", of which none was held out"),
-        (all, 0) => text.push_str(&format!(", {all} of them held out")),
-        (all, guarded) => text.push_str(&format!(
-            ", {all} of them held out, on {guarded} of which the original would run, as guards exclude them"
-        )),
-    }
-    text
 }
 
 /// How far a run is that is in a store, for those who look at it.
@@ -548,7 +355,9 @@ pub fn reopen(store: &Store, settings: &Settings) -> Result<bool, TuneError> {
         && budget.seconds.is_none_or(|most| elapsed < most);
     let more = match end {
         End::Stopped => left,
-        End::Time | End::Evaluations => left && before.budget != *budget,
+        End::Time | End::Evaluations | End::Variants | End::Cost => {
+            left && before.budget != *budget
+        }
         End::Stagnation => left && before.budget.stagnation != budget.stagnation,
         End::Exhausted => false,
     };

@@ -47,6 +47,10 @@ pub enum End {
     Exhausted,
     /// Somebody stopped it.
     Stopped,
+    /// It had its variants.
+    Variants,
+    /// Models cost what they may.
+    Cost,
 }
 
 /// A search and what it needs.

@@ -6,6 +6,7 @@ use r3_replay::evaluate::{Candidate, Outcome, Verdict};
 use r3_replay::remix::pairs::Ratio;
 
 use super::statistics::combined;
+use crate::evolve::variant::VariantNumber;
 use crate::space::Point;
 use crate::store::{CandidateNumber, Evaluation, EvaluationNumber};
 use crate::strategy::Told;
@@ -23,6 +24,8 @@ pub struct Standing {
     pub candidate: Candidate,
     /// Where it is in the space.
     pub point: Option<Point>,
+    /// The variant that it is of, in a search over source.
+    pub variant: Option<VariantNumber>,
     /// Every measurement.
     pub measured: Vec<Ratio>,
     /// All of them as one.
@@ -66,6 +69,9 @@ pub fn told_of(outcome: &Outcome) -> Option<Told> {
         (verdict, _) => Some(Told::Invalid(verdict)),
     }
 }
+
+/// Configurations of one variant that may be claimed for.
+const OF_A_VARIANT: usize = 3;
 
 /// Least improvement that is one for [`Standings::since_better`].
 const NOTICEABLE: f64 = 0.001;
@@ -111,6 +117,7 @@ impl Standings {
                     found_at: self.told,
                     candidate: evaluation.candidate.clone(),
                     point: evaluation.point.clone(),
+                    variant: evaluation.variant,
                     measured: vec![score.ratio],
                     ratio: score.ratio,
                     noise: score.noise,
@@ -142,7 +149,8 @@ impl Standings {
         self.right.values().min_by(|a, b| better(a, b))
     }
 
-    /// Right candidates that seem faster than the original, best first, each code in each shape once.
+    /// Right candidates that seem faster than the original, best first, each code in each shape once, and of a variant no more
+    /// than a few: were it wrong, all of them would be.
     #[must_use]
     pub fn faster(&self) -> Vec<&Standing> {
         let mut all: Vec<&Standing> = self
@@ -152,13 +160,20 @@ impl Standings {
             .collect();
         all.sort_by(|a, b| better(a, b));
         let mut seen = Vec::new();
+        let mut of_variant: BTreeMap<VariantNumber, usize> = BTreeMap::new();
         all.retain(|standing| {
             let what = (&standing.image, &standing.candidate.launch);
             let new = standing.image.is_empty() || !seen.contains(&what);
-            if new {
-                seen.push(what);
+            if !new {
+                return false;
             }
-            new
+            seen.push(what);
+            let Some(variant) = standing.variant else {
+                return true;
+            };
+            let count = of_variant.entry(variant).or_default();
+            *count += 1;
+            *count <= OF_A_VARIANT
         });
         all
     }

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::ablation::Mattered;
 use super::finals::{Finals, HeldOutResult};
 use super::search::End;
+use crate::evolve::variant::{Lineage, VariantNumber};
 
 /// What a run found.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -50,6 +51,9 @@ pub struct Summary {
     pub finals: Option<Finals>,
     /// What each knob of the winner was good for.
     pub mattered: Vec<Mattered>,
+    /// The source of the best, in a search over source.
+    #[serde(default)]
+    pub source: Option<SourceFound>,
     /// What the user should know.
     pub notes: Vec<String>,
 }
@@ -61,6 +65,9 @@ pub struct BestFound {
     pub candidate: String,
     /// Its number in the run, for `r3-evolve show`.
     pub number: i64,
+    /// The variant that it is of, in a search over source.
+    #[serde(default)]
+    pub variant: Option<VariantNumber>,
     /// Its time as a part of the original's.
     pub ratio: Ratio,
     /// No ratio nearer to 1 than this is a difference.
@@ -69,6 +76,32 @@ pub struct BestFound {
     pub knobs: Vec<String>,
     /// Which evaluation found it.
     pub found_at: u64,
+}
+
+/// A source that a search found, without its text.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SourceFound {
+    /// The variant.
+    pub variant: VariantNumber,
+    /// The file.
+    pub name: String,
+    /// How it is compiled.
+    pub compiler: String,
+    /// The compiler's options, without architecture and files.
+    pub options: Vec<String>,
+    /// The variants that it came of, from the source as given to itself.
+    pub lineage: Vec<Ancestor>,
+}
+
+/// A step on the way from the source as given to a variant.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Ancestor {
+    /// The variant.
+    pub variant: VariantNumber,
+    /// Where it comes from.
+    pub lineage: Lineage,
+    /// Its best time in the search as a part of the original's; `None` when it was not right.
+    pub ratio: Option<f64>,
 }
 
 /// Parts of the time.

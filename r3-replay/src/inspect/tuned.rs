@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::names::{printable, readable};
 
-/// A tuned kernel: a result of `r3-evolve tune`.
+/// A tuned kernel: a result of `r3-evolve tune` or `evolve`.
 #[derive(Clone, Debug, Serialize)]
 pub struct Tuned {
     /// Number.
@@ -36,6 +36,9 @@ pub struct Tuned {
     pub held_out: u64,
     /// Whether results may differ within a tolerance.
     pub approximate: bool,
+    /// The file that was varied, where its source was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
     /// Version of R3 that made it.
     pub r3_version: String,
 }
@@ -75,6 +78,7 @@ fn of(record: &TunedKernelRecord) -> Tuned {
         verified,
         held_out,
         approximate: record.approximate,
+        source: record.source.as_ref().map(|source| printable(&source.name)),
         r3_version: printable(&record.r3_version),
     }
 }

@@ -1,0 +1,491 @@
+//! How many evaluations a variant deserves, found out on variants that are made up.
+//!
+//! A synthetic [`Subject`] is the source as given. A variant descends from another one: it is wrong, or its time is its parent's
+//! times a step (most steps lead nowhere, some are worse, few are better, and the further a line has come the fewer), and
+//! each effect of a knob on it is its parent's, a little changed at times. So what is good for a parent is often good for its
+//! child, and not always. Variants lie in cells, in which the best known one stays, and parents are chosen among those.
+//!
+//! A [`Policy`] spends a budget of evaluations on such variants. What counts is the true time of what it takes for the best,
+//! not what was measured of it: who looks at many variants briefly is lucky more often than right.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use r3_codegen::passes::Random;
+use r3_replay::evaluate::{Candidate, Verdict};
+use serde::Serialize;
+
+use super::Subject;
+use super::subject::Source;
+use crate::evolve::variant::VariantNumber;
+use crate::inner::{BATCH, Halving, Inner, Rungs};
+use crate::space::domain::{normal, unit};
+use crate::space::{CandidateError, Point};
+use crate::strategy::Told;
+
+/// How evaluations are spent.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Policy {
+    /// Every variant gets so many.
+    Even(u32),
+    /// By halving.
+    Halving(Halving),
+}
+
+impl Policy {
+    /// Those that are compared.
+    #[must_use]
+    pub fn all() -> Vec<Self> {
+        let halving = |eta: u32, budgets: &[u32], elites: u32| {
+            Self::Halving(Halving {
+                eta,
+                budgets: budgets.to_vec(),
+                elites,
+            })
+        };
+        vec![
+            Self::Even(2),
+            Self::Even(4),
+            Self::Even(8),
+            Self::Even(12),
+            Self::Even(36),
+            halving(3, &[4, 12], 0),
+            halving(3, &[4, 12, 36], 0),
+            halving(3, &[4, 12, 36], 1),
+            halving(3, &[4, 12, 36], 2),
+            halving(3, &[4, 12, 36], 3),
+            halving(2, &[4, 12, 36], 0),
+            halving(5, &[4, 12, 36], 0),
+            halving(3, &[12, 36], 0),
+            halving(5, &[12, 36], 0),
+            halving(3, &[4, 12, 36, 108], 0),
+        ]
+    }
+}
+
+impl fmt::Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Even(count) => write!(f, "{count} each"),
+            Self::Halving(halving) => {
+                write!(f, "1 of {}:", halving.eta)?;
+                for budget in &halving.budgets {
+                    write!(f, " {budget}")?;
+                }
+                match halving.elites {
+                    0 => Ok(()),
+                    rung => write!(f, ", elites to rung {rung}"),
+                }
+            }
+        }
+    }
+}
+
+/// What policies showed.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Spent {
+    /// Runs of each policy on each space.
+    pub seeds: u32,
+    /// Evaluations after which it was looked at.
+    pub marks: Vec<u32>,
+    /// By space and policy.
+    pub rows: Vec<Row>,
+}
+
+/// A policy on a space.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Row {
+    /// The space.
+    pub space: String,
+    /// The policy.
+    pub policy: String,
+    /// Variants that were looked at, mean.
+    pub variants: f64,
+    /// At each mark the true time of what is taken for the best, as a part of the source's as given: geometric mean.
+    pub best: Vec<f64>,
+    /// The same over the best of all policies at that mark, minus one: what is lost.
+    pub lost: Vec<f64>,
+}
+
+/// Cells of the made-up grid.
+const CELLS: u64 = 16;
+/// Parts of the variants that are wrong, change nothing to speak of, and are worse. The others are better.
+const WRONG: f64 = 0.4;
+const NEUTRAL: f64 = 0.45;
+const WORSE: f64 = 0.4;
+/// How far steps go, as standard deviations of logarithms.
+const NEUTRAL_STEP: f64 = 0.003;
+const WORSE_STEP: f64 = 0.2;
+const BETTER_STEP: f64 = 0.12;
+/// Below this no line gets: logarithm of the ratio.
+const FLOOR: f64 = -1.2;
+/// How often an effect of a knob changes from parent to child, and how far.
+const CHANGES: f64 = 0.3;
+const CHANGE: f64 = 0.6;
+/// How often a child stays in its parent's cell.
+const STAYS: f64 = 0.6;
+
+/// A made-up variant.
+#[derive(Clone, Debug)]
+struct Variant {
+    right: bool,
+    /// Logarithm of its time, its knobs left alone.
+    log: f64,
+    /// To what power each effect of a knob is here.
+    powers: Vec<f64>,
+    cell: u64,
+    /// What the inner search begins with.
+    start: Vec<Point>,
+    seed: u64,
+    told: Vec<(Point, Told)>,
+    best: Option<(f64, Point)>,
+}
+
+/// A run.
+struct Run<'s> {
+    subject: &'s Subject,
+    random: Random,
+    variants: Vec<Variant>,
+    cells: BTreeMap<u64, usize>,
+    spent: u32,
+    best: Option<(f64, usize)>,
+    /// What is taken for the best after each evaluation: its true time.
+    curve: Vec<f64>,
+}
+
+/// Runs policies on synthetic spaces, with seeds from 1 on, with as many evaluations as the last of `marks`.
+pub fn compare(
+    subjects: &[Subject],
+    policies: &[Policy],
+    seeds: u32,
+    marks: &[u32],
+) -> Result<Spent, CandidateError> {
+    let budget = marks.iter().copied().max().unwrap_or(0);
+    let mut rows = Vec::new();
+    for subject in subjects {
+        let mut of_space: Vec<Row> = Vec::new();
+        for policy in policies {
+            let mut logs = vec![0.0; marks.len()];
+            let mut variants = 0.0;
+            for seed in 1..=u64::from(seeds.max(1)) {
+                let mut run = Run::new(subject, seed);
+                run.spend(policy, budget)?;
+                variants += run.variants.len() as f64;
+                for (log, mark) in logs.iter_mut().zip(marks) {
+                    let at = usize::try_from(*mark).unwrap_or(usize::MAX);
+                    let reached = run.curve.iter().take(at).last();
+                    *log += reached.copied().unwrap_or(1.0).ln();
+                }
+            }
+            let count = f64::from(seeds.max(1));
+            of_space.push(Row {
+                space: subject.name.clone(),
+                policy: policy.to_string(),
+                variants: variants / count,
+                best: logs.iter().map(|log| (log / count).exp()).collect(),
+                lost: Vec::new(),
+            });
+        }
+        for at in 0..marks.len() {
+            let value = |row: &Row| row.best.get(at).copied().unwrap_or(1.0);
+            let least = of_space.iter().map(value).fold(f64::INFINITY, f64::min);
+            for row in &mut of_space {
+                let lost = value(row) / least - 1.0;
+                row.lost.push(lost);
+            }
+        }
+        rows.extend(of_space);
+    }
+    Ok(Spent {
+        seeds,
+        marks: marks.to_vec(),
+        rows,
+    })
+}
+
+impl<'s> Run<'s> {
+    fn new(subject: &'s Subject, seed: u64) -> Self {
+        let effects = match &subject.source {
+            Source::Effects(effects) => effects.count(),
+            _ => 0,
+        };
+        Self {
+            subject,
+            random: Random::new(seed),
+            variants: vec![Variant {
+                right: true,
+                log: 0.0,
+                powers: vec![1.0; effects],
+                cell: 0,
+                start: Vec::new(),
+                seed,
+                told: Vec::new(),
+                best: None,
+            }],
+            cells: BTreeMap::new(),
+            spent: 0,
+            best: None,
+            curve: Vec::new(),
+        }
+    }
+
+    fn spend(&mut self, policy: &Policy, budget: u32) -> Result<(), CandidateError> {
+        let mut rungs = match policy {
+            Policy::Even(_) => Rungs::default(),
+            Policy::Halving(halving) => Rungs::new(halving.clone()),
+        };
+        let mut next = 0;
+        while self.spent < budget {
+            let promotion = match policy {
+                Policy::Even(_) => None,
+                Policy::Halving(_) => rungs.next(|_| true),
+            };
+            let (variant, rung, evaluations) = match promotion {
+                Some(promotion) => (
+                    usize::try_from(promotion.variant.0).unwrap_or(0),
+                    promotion.rung,
+                    promotion.evaluations,
+                ),
+                None => {
+                    if next > 0 {
+                        self.descend();
+                    }
+                    let evaluations = match policy {
+                        Policy::Even(count) => *count,
+                        Policy::Halving(_) => 0,
+                    };
+                    next += 1;
+                    (next - 1, 0, evaluations)
+                }
+            };
+            self.search(variant, evaluations, budget)?;
+            let number = VariantNumber(i64::try_from(variant).unwrap_or(i64::MAX));
+            let Some(found) = self.variants.get(variant) else {
+                break;
+            };
+            let reached = found.best.as_ref().map(|(ratio, _)| *ratio);
+            rungs.told(number, rung, reached);
+            let ratio_of = |at: usize| {
+                let best = self.variants.get(at).and_then(|one| one.best.as_ref());
+                best.map_or(f64::INFINITY, |(ratio, _)| *ratio)
+            };
+            let known = self.cells.get(&found.cell).copied();
+            if let Some(reached) = reached
+                && known != Some(variant)
+                && known.is_none_or(|other| reached < ratio_of(other))
+            {
+                if let Some(other) = known {
+                    rungs.left(VariantNumber(i64::try_from(other).unwrap_or(i64::MAX)));
+                }
+                self.cells.insert(found.cell, variant);
+                rungs.entered(number);
+            }
+        }
+        Ok(())
+    }
+
+    /// A child of an elite: half of the time of the best one.
+    fn descend(&mut self) {
+        let best = self.best.map(|(_, variant)| variant);
+        let elites: Vec<usize> = self.cells.values().copied().collect();
+        let parent = if self.random.once_in(2) {
+            best
+        } else {
+            self.random.pick(&elites).copied()
+        };
+        let Some(parent) = parent
+            .or(Some(0))
+            .and_then(|parent| self.variants.get(parent))
+            .cloned()
+        else {
+            return;
+        };
+        let random = &mut self.random;
+        let kind = unit(random);
+        let room = (1.0 - parent.log / FLOOR).clamp(0.0, 1.0);
+        let step = if kind < NEUTRAL {
+            NEUTRAL_STEP * normal(random)
+        } else if kind < NEUTRAL + WORSE {
+            WORSE_STEP * normal(random).abs()
+        } else {
+            -BETTER_STEP * normal(random).abs() * room
+        };
+        let mut powers = parent.powers.clone();
+        if kind >= NEUTRAL {
+            for power in &mut powers {
+                if unit(random) < CHANGES {
+                    *power = (*power + CHANGE * normal(random)).clamp(-0.5, 2.0);
+                }
+            }
+        }
+        let right = unit(random) >= WRONG;
+        let cell = if unit(random) < STAYS {
+            parent.cell
+        } else {
+            ((unit(random) * CELLS as f64) as u64).min(CELLS - 1)
+        };
+        let seed = (unit(random) * 1e15) as u64;
+        self.variants.push(Variant {
+            right,
+            log: parent.log + step,
+            powers,
+            cell,
+            start: parent.best.into_iter().map(|(_, point)| point).collect(),
+            seed,
+            told: Vec::new(),
+            best: None,
+        });
+    }
+
+    /// Searches a variant until it has had so many evaluations, or its screen.
+    fn search(&mut self, at: usize, evaluations: u32, budget: u32) -> Result<(), CandidateError> {
+        let Some(mut variant) = self.variants.get(at).cloned() else {
+            return Ok(());
+        };
+        let space = self.subject.space.clone();
+        let mut inner = Inner::new(space, Candidate::default(), &variant.start, variant.seed);
+        for (point, told) in &variant.told {
+            inner.told(point, *told);
+        }
+        let wanted = usize::try_from(evaluations).unwrap_or(usize::MAX);
+        if variant.told.is_empty() {
+            let most = if wanted == 0 { usize::MAX } else { wanted };
+            let screen: Vec<Point> = inner
+                .screen()?
+                .into_iter()
+                .map(|(point, _)| point)
+                .collect();
+            self.evaluate(
+                at,
+                &mut variant,
+                &mut inner,
+                screen.into_iter().take(most),
+                budget,
+            );
+        }
+        // One that is wrong is wrong everywhere, and its screen shows it.
+        while variant.right && variant.told.len() < wanted && self.spent < budget {
+            let count = (wanted - variant.told.len()).min(BATCH);
+            let points: Vec<Point> = inner
+                .ask(count)?
+                .into_iter()
+                .map(|(point, _)| point)
+                .collect();
+            if points.is_empty() {
+                break;
+            }
+            self.evaluate(at, &mut variant, &mut inner, points.into_iter(), budget);
+        }
+        if let Some(place) = self.variants.get_mut(at) {
+            *place = variant;
+        }
+        Ok(())
+    }
+
+    fn evaluate(
+        &mut self,
+        at: usize,
+        variant: &mut Variant,
+        inner: &mut Inner,
+        points: impl Iterator<Item = Point>,
+        budget: u32,
+    ) {
+        for point in points {
+            if self.spent >= budget {
+                return;
+            }
+            self.spent += 1;
+            let told = self.measured(variant, &point);
+            inner.told(&point, told);
+            if let Some(ratio) = told.ratio() {
+                if variant.best.as_ref().is_none_or(|(best, _)| ratio < *best) {
+                    variant.best = Some((ratio, point.clone()));
+                }
+                if self.best.is_none_or(|(best, _)| ratio < best) {
+                    self.best = Some((ratio, at));
+                }
+            }
+            variant.told.push((point, told));
+            let truly = match self.best {
+                Some((_, best)) if best == at => Some(&*variant),
+                Some((_, best)) => self.variants.get(best),
+                None => None,
+            };
+            let truly = truly.and_then(|best| {
+                let (_, point) = best.best.as_ref()?;
+                self.truth(best, point).ratio()
+            });
+            self.curve.push(truly.unwrap_or(1.0));
+        }
+    }
+
+    fn truth(&self, variant: &Variant, point: &Point) -> Told {
+        if !variant.right {
+            return Told::Invalid(Verdict::Wrong);
+        }
+        let told = match &self.subject.source {
+            Source::Effects(effects) => effects.with_powers(point, &variant.powers),
+            _ => self
+                .subject
+                .truth(point)
+                .unwrap_or(Told::Invalid(Verdict::Unjudged)),
+        };
+        match told.ratio() {
+            Some(ratio) => Told::exactly(ratio * variant.log.exp()),
+            None => told,
+        }
+    }
+
+    fn measured(&self, variant: &Variant, point: &Point) -> Told {
+        self.subject
+            .with_noise(self.truth(variant, point), point, variant.seed)
+    }
+}
+
+impl fmt::Display for Spent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "{} seeds. true time of what is taken for the best, as a part of the source's as given, and what is lost against the best \
+             policy, after so many evaluations",
+            self.seeds
+        )?;
+        let width = |of: &dyn Fn(&Row) -> usize| self.rows.iter().map(of).max().unwrap_or(8);
+        let space = width(&|row| row.space.chars().count());
+        let policy = width(&|row| row.policy.chars().count());
+        write!(f, "{:space$}  {:policy$}  variants", "space", "policy")?;
+        for mark in &self.marks {
+            write!(f, "  {mark:>14}")?;
+        }
+        writeln!(f)?;
+        for row in &self.rows {
+            write!(
+                f,
+                "{:space$}  {:policy$}  {:>8.0}",
+                row.space, row.policy, row.variants
+            )?;
+            for (best, lost) in row.best.iter().zip(&row.lost) {
+                write!(f, "  {best:.3} {:>+7.1} %", 100.0 * lost)?;
+            }
+            writeln!(f)?;
+        }
+        // Over all spaces.
+        let mut policies: Vec<&str> = Vec::new();
+        for row in &self.rows {
+            if !policies.contains(&row.policy.as_str()) {
+                policies.push(&row.policy);
+            }
+        }
+        for name in policies {
+            let rows: Vec<&Row> = self.rows.iter().filter(|row| row.policy == name).collect();
+            write!(f, "{:space$}  {name:policy$}  {:>8}", "all", "")?;
+            for at in 0..self.marks.len() {
+                let lost = rows.iter().filter_map(|row| row.lost.get(at));
+                let mean = lost.sum::<f64>() / rows.len().max(1) as f64;
+                write!(f, "  {:>5} {:>+7.1} %", "", 100.0 * mean)?;
+            }
+            writeln!(f)?;
+        }
+        Ok(())
+    }
+}
