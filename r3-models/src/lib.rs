@@ -4,12 +4,13 @@
 //! Ollama, hosted services. This crate knows nothing of kernels.
 //!
 //! 1. [`settings`]: endpoints, models, prices, limits: from the environment or TOML.
-//! 2. [`chat`]: a request, a reply, and who can be asked.
-//! 3. [`client`]: the real one: one request over HTTP, streamed or not. [`embeddings`]: vectors of texts.
-//! 4. [`retry`]: what is tried again, after which pause. [`limit`]: requests and tokens per minute.
-//! 5. [`pool`]: several requests under way at a time; an outage pauses all of them.
-//! 6. [`account`]: tokens, cached tokens, money; budgets that are not passed.
-//! 7. [`choice`]: which model is asked: by whether devices stand idle, and by what paid.
+//! 2. [`chat`]: questions, answers, and the trait of whoever can be asked.
+//! 3. `body`, `client`, `sse`, `reply`, `usage`, `embeddings`: one request over HTTP, and what servers really send for an answer.
+//! 4. `fault`, `retry`: what an attempt can fail of, what follows from it, after which pause.
+//! 5. `schedule`: what is sent when: retries, limits, outages, budgets, as a machine without clock, threads and network.
+//! 6. [`pool`]: that machine with all three.
+//! 7. [`account`]: tokens, cached tokens, money; budgets that are not passed.
+//! 8. [`choice`]: which model is asked: by whether devices stand idle, and by what paid.
 //!
 //! Whoever uses it holds an [`chat::Ask`]: [`pool::Models`], or [`scripted::Scripted`] in tests.
 //!
@@ -19,22 +20,22 @@
 //! - What fails of the service is no candidate's failure: it is an outage, and says since when.
 //! - No request starts that could pass a budget.
 
+pub mod account;
+pub mod chat;
+pub mod choice;
+pub mod pool;
+pub mod scripted;
 pub mod settings;
 
-pub mod chat;
-
-pub mod client;
-
-pub mod embeddings;
-
-pub mod retry;
-
-pub mod limit;
-
-pub mod pool;
-
-pub mod account;
-
-pub mod choice;
-
-pub mod scripted;
+mod body;
+mod client;
+mod embeddings;
+mod fault;
+mod limit;
+mod reply;
+mod retry;
+mod roots;
+mod schedule;
+mod sse;
+mod url;
+mod usage;

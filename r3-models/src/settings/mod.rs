@@ -23,6 +23,8 @@
 //! With no file, `R3_MODEL_URL`, `R3_MODEL_KEY` and `R3_MODEL` do, or `OPENAI_BASE_URL` and `OPENAI_API_KEY`, which other programs read
 //! as well.
 
+mod read;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -31,6 +33,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::account::Budget;
+use crate::roots::RootsError;
 
 /// What a model is asked for.
 #[derive(
@@ -107,6 +110,25 @@ impl Timeouts {
     }
 }
 
+/// Pauses that double, in seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Pauses {
+    /// After the first failure.
+    pub first: f64,
+    /// At most.
+    pub most: f64,
+}
+
+impl Default for Pauses {
+    fn default() -> Self {
+        Self {
+            first: 1.0,
+            most: 60.0,
+        }
+    }
+}
+
 /// A service.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -149,6 +171,9 @@ pub struct Endpoint {
     /// How long is waited.
     #[serde(default)]
     pub timeouts: Timeouts,
+    /// Pauses between attempts, and between looks at a service that is down.
+    #[serde(default)]
+    pub pauses: Pauses,
 }
 
 /// US dollars per million tokens.
@@ -192,6 +217,51 @@ pub struct Model {
     pub extra: toml::Table,
 }
 
+impl Endpoint {
+    /// At an address, with everything else as it is by default.
+    pub fn new(url: &str) -> Self {
+        Self {
+            name: default_name(),
+            url: url.to_owned(),
+            key: None,
+            key_env: None,
+            key_file: None,
+            ca_file: None,
+            headers: BTreeMap::new(),
+            parallel: default_parallel(),
+            requests_per_minute: None,
+            tokens_per_minute: None,
+            stream: true,
+            attempts: default_attempts(),
+            timeouts: Timeouts::default(),
+            pauses: Pauses::default(),
+        }
+    }
+}
+
+impl Model {
+    /// By its name, with everything else as it is by default.
+    pub fn new(name: &str, part: Part) -> Self {
+        Self {
+            name: name.to_owned(),
+            id: None,
+            endpoint: None,
+            part,
+            max_tokens: default_max_tokens(),
+            temperature: None,
+            price: Price::default(),
+            extra: toml::Table::new(),
+        }
+    }
+}
+
+impl Price {
+    /// Whether nothing costs anything.
+    pub fn is_free(&self) -> bool {
+        self.input <= 0.0 && self.output <= 0.0 && self.cached.is_none_or(|cached| cached <= 0.0)
+    }
+}
+
 /// How models are chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -227,6 +297,9 @@ pub struct Settings {
     /// How models are chosen.
     #[serde(default)]
     pub choice: ChoiceSettings,
+    /// What takes the place of the system's roots of trust: `SSL_CERT_FILE`.
+    #[serde(skip)]
+    pub roots: Option<PathBuf>,
 }
 
 fn default_name() -> String {
@@ -268,6 +341,17 @@ pub enum SettingsError {
         /// What is wrong, with its place.
         message: String,
     },
+    /// The thread that asks cannot be started.
+    #[error("no thread for models: {0}")]
+    Thread(std::io::Error),
+    /// A service cannot be trusted.
+    #[error("endpoint {endpoint}: {source}")]
+    Roots {
+        /// Which.
+        endpoint: String,
+        /// Why.
+        source: RootsError,
+    },
     /// A value makes no sense.
     #[error("{origin}: {what}")]
     Value {
@@ -280,13 +364,27 @@ pub enum SettingsError {
 
 impl Settings {
     /// From a file. Keys are looked up in the environment, or in files named beside it.
-    pub fn from_file(_path: &Path, _look_up: &LookUp<'_>) -> Result<Self, SettingsError> {
-        todo!()
+    pub fn from_file(path: &Path, look_up: &LookUp<'_>) -> Result<Self, SettingsError> {
+        let text = std::fs::read_to_string(path).map_err(|source| SettingsError::Read {
+            path: path.to_owned(),
+            source,
+        })?;
+        let folder = path.parent().unwrap_or(Path::new(""));
+        read::from_text(&text, &path.display().to_string(), folder, look_up)
     }
 
     /// From the environment; `None` where it names no endpoint.
-    pub fn from_environment(_look_up: &LookUp<'_>) -> Result<Option<Self>, SettingsError> {
-        todo!()
+    ///
+    /// | variable | what |
+    /// |---|---|
+    /// | `R3_MODEL_URL` | the endpoint |
+    /// | `R3_MODEL_KEY` | its key, where it wants one |
+    /// | `R3_MODEL` | names of models, with commas between them |
+    /// | `R3_MODEL_FAST`, `R3_MODEL_EMBEDDING` | the same, for the other parts |
+    ///
+    /// `OPENAI_BASE_URL` and `OPENAI_API_KEY` stand in for the first two, both together: a key of one service is not sent to another.
+    pub fn from_environment(look_up: &LookUp<'_>) -> Result<Option<Self>, SettingsError> {
+        read::from_environment(look_up)
     }
 
     /// A model by its name.
@@ -297,6 +395,17 @@ impl Settings {
     /// The models of a part, in their order.
     pub fn part(&self, part: Part) -> impl Iterator<Item = &Model> {
         self.models.iter().filter(move |model| model.part == part)
+    }
+
+    /// The place of a model's endpoint among the endpoints.
+    pub fn endpoint_of(&self, model: &Model) -> Option<usize> {
+        match &model.endpoint {
+            Some(name) => self
+                .endpoints
+                .iter()
+                .position(|endpoint| endpoint.name == *name),
+            None => (self.endpoints.len() == 1).then_some(0),
+        }
     }
 }
 

@@ -1,0 +1,837 @@
+//! What is sent when: a machine that is told the time and what came back, and says what to do. It has no clock, threads or network.
+//!
+//! ```text
+//!  submit ─► waiting ──(service up, room, limits, budget)──► under way ──► back
+//!              ▲  ▲                                             │
+//!              │  └────── pause ◄── broken once, busy ──────────┤
+//!              └── outage over ◄── broken twice, unreachable ◄──┘
+//! ```
+//!
+//! - There is one layer of retries, this one. A question that fails while its model answers others is tried `attempts` times.
+//! - Two faults of a model's service with no answer between them are an outage, as is a service that cannot be reached. Questions then
+//!   wait. A small question is sent in their place from time to time; its answer ends the outage. So a question that a service breaks on
+//!   is told apart from a service that is broken: the small one is answered.
+//! - A model is up or down, not an endpoint: keys, quotas and overload are often a model's own.
+//! - A budget or a limit lets a request through before it is sent, by what it can come to at most.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::account::{Account, Most, No, Taken, Totals};
+use crate::body::Manner;
+use crate::chat::{
+    Answer, Embed, Failure, Finished, Message, Question, Reply, Request, Role, Spent, Ticket, Usage,
+};
+use crate::client::{Back, Lost, Watch};
+use crate::fault::Fault;
+use crate::limit::{Limit, Sent};
+use crate::retry::Spread;
+use crate::settings::{Part, Pauses, Price, Settings, Timeouts};
+use crate::usage;
+
+/// Faults with no answer between them that are an outage.
+const FAULTS: u32 = 2;
+
+/// Refusals with no answer between them after which the settings are suspected, and not the questions.
+const REFUSALS: u32 = 3;
+
+/// A pause that a service wants, from which on it counts as down: it is shown to people then.
+const LONG_PAUSE: Duration = Duration::from_secs(60);
+
+/// How much rarer a service is tried that needs somebody.
+const RARER: u32 = 5;
+
+/// An attempt that is to be made, or was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct AttemptId(u64);
+
+/// What to do.
+#[derive(Clone, Debug)]
+pub enum Order {
+    /// Send this and tell what comes back.
+    Send(Sending),
+    /// Nothing before this time, or before something comes.
+    Wait(Option<Duration>),
+}
+
+/// A request to be sent.
+#[derive(Clone, Debug)]
+pub struct Sending {
+    /// By which its return is told.
+    pub attempt: AttemptId,
+    /// The endpoint, by its place in the settings.
+    pub endpoint: usize,
+    /// What is asked.
+    pub question: Arc<Question>,
+    /// How.
+    pub manner: Manner,
+    /// Where its progress is seen.
+    pub watch: Arc<Watch>,
+}
+
+/// An outage.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outage {
+    /// Since when.
+    pub since: Duration,
+    /// For people.
+    pub reason: String,
+    /// Whether it will not end by itself.
+    pub needs_somebody: bool,
+    /// When the service is tried next.
+    pub next_try: Duration,
+    /// How often it was tried.
+    tries: u32,
+    /// Whether it is being tried.
+    trying: bool,
+}
+
+/// A model.
+struct Lane {
+    name: String,
+    endpoint: usize,
+    part: Part,
+    price: Price,
+    manner: Manner,
+    outage: Option<Outage>,
+    /// Until then nothing is sent: the service said so.
+    pause_until: Duration,
+    faults: u32,
+    refusals: u32,
+    busy: u32,
+}
+
+/// An endpoint.
+struct Gate {
+    parallel: usize,
+    under_way: usize,
+    limit: Limit,
+    attempts: u32,
+    timeouts: Timeouts,
+    pauses: Pauses,
+}
+
+/// A question that was submitted.
+struct Job {
+    lane: usize,
+    question: Arc<Question>,
+    ready: Duration,
+    under_way: bool,
+    /// Attempts that failed while the service answered others.
+    strikes: u32,
+    refusals: u32,
+    /// Attempts that failed in all.
+    failed: u32,
+    /// What the attempts that count took, with the pauses between them.
+    active: Duration,
+    spent: Spent,
+}
+
+struct Attempt {
+    /// None for a small question that asks whether the service is there.
+    ticket: Option<Ticket>,
+    lane: usize,
+    question: Arc<Question>,
+    manner: Manner,
+    begun: Duration,
+    longest: Duration,
+    taken: Taken,
+    sent: Sent,
+    watch: Arc<Watch>,
+}
+
+/// The machine.
+pub struct Schedule {
+    lanes: Vec<Lane>,
+    gates: Vec<Gate>,
+    jobs: BTreeMap<Ticket, Job>,
+    under_way: BTreeMap<AttemptId, Attempt>,
+    account: Account,
+    finished: Vec<Finished>,
+    spread: Spread,
+    next_ticket: u64,
+    next_attempt: u64,
+    changes: u64,
+}
+
+impl Schedule {
+    /// For the models of some settings, which were checked.
+    pub fn new(settings: &Settings, spent: Totals, seed: u64) -> Self {
+        let gates = settings.endpoints.iter().map(|endpoint| Gate {
+            parallel: endpoint.parallel,
+            under_way: 0,
+            limit: Limit::new(
+                endpoint.requests_per_minute.map(u64::from),
+                endpoint.tokens_per_minute,
+            ),
+            attempts: endpoint.attempts,
+            timeouts: endpoint.timeouts,
+            pauses: endpoint.pauses,
+        });
+        let lanes = settings.models.iter().map(|model| {
+            let endpoint = settings.endpoint_of(model).unwrap_or(0);
+            Lane {
+                name: model.name.clone(),
+                endpoint,
+                part: model.part,
+                price: model.price,
+                manner: Manner {
+                    id: model.id.clone().unwrap_or_else(|| model.name.clone()),
+                    max_tokens: model.max_tokens,
+                    temperature: model.temperature,
+                    stream: settings.endpoints.get(endpoint).is_some_and(|e| e.stream),
+                    extra: crate::body::json_of(&model.extra),
+                    quirks: Default::default(),
+                },
+                outage: None,
+                pause_until: Duration::ZERO,
+                faults: 0,
+                refusals: 0,
+                busy: 0,
+            }
+        });
+        Self {
+            gates: gates.collect(),
+            lanes: lanes.collect(),
+            jobs: BTreeMap::new(),
+            under_way: BTreeMap::new(),
+            account: Account::new(settings.budget, spent),
+            finished: Vec::new(),
+            spread: Spread::new(seed),
+            next_ticket: 0,
+            next_attempt: 0,
+            changes: 0,
+        }
+    }
+
+    /// Takes a question.
+    pub fn submit(&mut self, now: Duration, question: Question) -> Ticket {
+        let ticket = Ticket(self.next_ticket);
+        self.next_ticket += 1;
+        let Some(lane) = self
+            .lanes
+            .iter()
+            .position(|lane| lane.name == question.model())
+        else {
+            let known: Vec<&str> = self.lanes.iter().map(|lane| lane.name.as_str()).collect();
+            let name = question.model().to_owned();
+            let known = known.join(", ");
+            self.finished.push(Finished {
+                ticket,
+                model: name.clone(),
+                spent: Spent::default(),
+                outcome: Err(Failure::Unknown { name, known }),
+            });
+            self.changes += 1;
+            return ticket;
+        };
+        let job = Job {
+            lane,
+            question: Arc::new(question),
+            ready: now,
+            under_way: false,
+            strikes: 0,
+            refusals: 0,
+            failed: 0,
+            active: Duration::ZERO,
+            spent: Spent::default(),
+        };
+        self.jobs.insert(ticket, job);
+        ticket
+    }
+
+    /// What to do now.
+    pub fn next(&mut self, now: Duration) -> Order {
+        let mut wake = Wake(None);
+        self.give_up_stalled(now, &mut wake);
+        if let Some(sending) = self.try_again(now, &mut wake) {
+            return Order::Send(sending);
+        }
+        let waiting: Vec<Ticket> = self
+            .jobs
+            .iter()
+            .filter(|(_, job)| !job.under_way)
+            .map(|(ticket, _)| *ticket)
+            .collect();
+        for ticket in waiting {
+            if let Some(sending) = self.send_job(now, ticket, &mut wake) {
+                return Order::Send(sending);
+            }
+        }
+        Order::Wait(wake.0)
+    }
+
+    /// Attempts without progress for too long are over, whatever their connection does.
+    fn give_up_stalled(&mut self, now: Duration, wake: &mut Wake) {
+        let mut stalled = Vec::new();
+        for (id, attempt) in &self.under_way {
+            let Some(timeouts) = self
+                .lanes
+                .get(attempt.lane)
+                .and_then(|lane| self.gates.get(lane.endpoint))
+            else {
+                continue;
+            };
+            let (until, reason) = attempt.deadline(&timeouts.timeouts);
+            if until <= now {
+                stalled.push((*id, reason));
+            } else {
+                wake.at(until);
+            }
+        }
+        for (id, reason) in stalled {
+            let Some(attempt) = self.under_way.get(&id) else {
+                continue;
+            };
+            attempt.watch.abandon();
+            let usage = Usage {
+                prompt: expected(&attempt.question),
+                cached: 0,
+                completion: usage::of_bytes(attempt.watch.received()),
+                estimated: true,
+            };
+            let fault = Fault::broken(reason);
+            self.back(now, id, Err(Lost { fault, usage }));
+        }
+    }
+
+    /// A small question to a service that is down.
+    fn try_again(&mut self, now: Duration, wake: &mut Wake) -> Option<Sending> {
+        for index in 0..self.lanes.len() {
+            let lane = self.lanes.get_mut(index)?;
+            let Some(outage) = lane.outage.as_mut().filter(|outage| !outage.trying) else {
+                continue;
+            };
+            if outage.next_try > now {
+                wake.at(outage.next_try);
+                continue;
+            }
+            outage.trying = true;
+            let question = Arc::new(small_question(&lane.name, lane.part));
+            match self.start(now, None, index, question, Duration::MAX) {
+                Ok(sending) => return Some(sending),
+                // Without a budget for it the service stays as it is.
+                Err(Held::Never(_)) => {}
+                Err(held) => {
+                    if let Some(outage) = self.lanes.get_mut(index).and_then(|l| l.outage.as_mut())
+                    {
+                        outage.trying = false;
+                    }
+                    if let Held::Until(time) = held {
+                        wake.at(time);
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    fn send_job(&mut self, now: Duration, ticket: Ticket, wake: &mut Wake) -> Option<Sending> {
+        let job = self.jobs.get(&ticket)?;
+        let lane = self.lanes.get(job.lane)?;
+        let gate = self.gates.get(lane.endpoint)?;
+        let ready = job.ready.max(lane.pause_until);
+        if lane.outage.is_some() {
+            // A question that could never be sent need not wait for the end of an outage to hear it.
+            let never = matches!(
+                self.account.would(most(&job.question, lane)),
+                Err(No::Never(_))
+            );
+            if !never {
+                return None;
+            }
+        } else if ready > now {
+            wake.at(ready);
+            return None;
+        } else if gate.under_way >= gate.parallel {
+            return None;
+        }
+        let left = Timeouts::duration(gate.timeouts.question).saturating_sub(job.active);
+        let (index, question) = (job.lane, Arc::clone(&job.question));
+        match self.start(now, Some(ticket), index, question, left) {
+            Ok(sending) => {
+                if let Some(job) = self.jobs.get_mut(&ticket) {
+                    job.under_way = true;
+                }
+                Some(sending)
+            }
+            Err(Held::Never(failure)) => {
+                self.finish(ticket, Err(failure));
+                None
+            }
+            Err(Held::Until(time)) => {
+                wake.at(time);
+                None
+            }
+            Err(Held::ForOthers) => None,
+        }
+    }
+
+    fn start(
+        &mut self,
+        now: Duration,
+        ticket: Option<Ticket>,
+        index: usize,
+        question: Arc<Question>,
+        left: Duration,
+    ) -> Result<Sending, Held> {
+        let (Some(lane), jobs) = (self.lanes.get(index), &self.jobs) else {
+            return Err(Held::ForOthers);
+        };
+        let Some(gate) = self.gates.get_mut(lane.endpoint) else {
+            return Err(Held::ForOthers);
+        };
+        let most = most(&question, lane);
+        let taken = self.account.take(most).map_err(|no| match no {
+            No::Never(cap) => Held::Never(Failure::Budget { cap }),
+            No::NotYet => Held::ForOthers,
+        })?;
+        let expected = expected(&question) + (most.tokens().saturating_sub(most.prompt()));
+        let sent = match gate.limit.take(now, expected) {
+            Ok(sent) => sent,
+            Err(time) => {
+                self.account.release(taken);
+                return Err(Held::Until(time));
+            }
+        };
+        debug_assert!(ticket.is_none_or(|ticket| jobs.contains_key(&ticket)));
+        gate.under_way += 1;
+        let attempt = AttemptId(self.next_attempt);
+        self.next_attempt += 1;
+        let watch = Arc::new(Watch::default());
+        let sending = Sending {
+            attempt,
+            endpoint: lane.endpoint,
+            question: Arc::clone(&question),
+            manner: lane.manner.clone(),
+            watch: Arc::clone(&watch),
+        };
+        let longest = Timeouts::duration(gate.timeouts.attempt)
+            .min(left)
+            .max(Duration::from_secs(1));
+        let attempt = Attempt {
+            ticket,
+            lane: index,
+            question,
+            manner: lane.manner.clone(),
+            begun: now,
+            longest,
+            taken,
+            sent,
+            watch,
+        };
+        self.under_way.insert(sending.attempt, attempt);
+        Ok(sending)
+    }
+
+    /// An attempt is back. One that was given up before is not heard.
+    pub fn back(&mut self, now: Duration, id: AttemptId, result: Result<Back, Lost>) {
+        let Some(attempt) = self.under_way.remove(&id) else {
+            return;
+        };
+        let Some(lane) = self.lanes.get(attempt.lane) else {
+            return;
+        };
+        let took = now.saturating_sub(attempt.begun);
+        let usage = match &result {
+            Ok(Back::Whole(whole)) => whole.usage,
+            Ok(Back::Vectors(_, usage)) => *usage,
+            Err(lost) => lost.usage,
+        };
+        let spent = Spent {
+            requests: 1,
+            failed: u64::from(result.is_err()),
+            usage,
+            cost: lane.price.of(&usage),
+            seconds: took.as_secs_f64(),
+        };
+        self.account.settle(attempt.taken, &lane.name, &spent);
+        if let Some(gate) = self.gates.get_mut(lane.endpoint) {
+            gate.under_way = gate.under_way.saturating_sub(1);
+            gate.limit
+                .correct(attempt.sent, usage.prompt + usage.completion);
+        }
+        if let Some(job) = attempt.ticket.and_then(|ticket| self.jobs.get_mut(&ticket)) {
+            job.under_way = false;
+            job.spent.add(&spent);
+            job.failed += u32::from(result.is_err());
+        }
+        match result {
+            Ok(back) => self.answered(attempt, back, took),
+            Err(lost) => self.failed(now, attempt, lost.fault, took),
+        }
+    }
+
+    fn answered(&mut self, attempt: Attempt, back: Back, took: Duration) {
+        if let Some(lane) = self.lanes.get_mut(attempt.lane) {
+            lane.faults = 0;
+            lane.refusals = 0;
+            lane.busy = 0;
+            lane.pause_until = Duration::ZERO;
+            if lane.outage.take().is_some() {
+                self.changes += 1;
+            }
+        }
+        let Some(ticket) = attempt.ticket else {
+            return;
+        };
+        let retries = self.jobs.get(&ticket).map_or(0, |job| job.failed);
+        let answer = match back {
+            Back::Whole(whole) => Answer::Reply(Reply {
+                text: whole.text,
+                thoughts: whole.thoughts,
+                finish: whole.finish,
+                usage: whole.usage,
+                served_by: whole.served_by,
+                seconds: took.as_secs_f64(),
+                first_token: attempt
+                    .watch
+                    .first()
+                    .filter(|_| attempt.manner.streams())
+                    .map(|first| first.as_secs_f64()),
+                retries,
+            }),
+            Back::Vectors(vectors, _) => Answer::Vectors(vectors),
+        };
+        self.finish(ticket, Ok(answer));
+    }
+
+    fn failed(&mut self, now: Duration, attempt: Attempt, fault: Fault, took: Duration) {
+        let Some(lane) = self.lanes.get_mut(attempt.lane) else {
+            return;
+        };
+        let Some(gate) = self.gates.get(lane.endpoint) else {
+            return;
+        };
+        // What the service does not know is said otherwise, at once; what was sent before that was found out as well.
+        let fault = match fault {
+            Fault::Unwanted {
+                quirk,
+                status,
+                message,
+            } => match &*attempt.question {
+                Question::Chat(request) if attempt.manner.can_do_without(quirk, request) => {
+                    lane.manner.quirks.insert(quirk);
+                    if let (None, Some(outage)) = (attempt.ticket, lane.outage.as_mut()) {
+                        outage.trying = false;
+                    }
+                    return;
+                }
+                _ => Fault::Refused { status, message },
+            },
+            fault => fault,
+        };
+        let model = lane.name.clone();
+        let Some(ticket) = attempt.ticket else {
+            // The small question found the service as it was.
+            let needs = matches!(
+                fault,
+                Fault::Somebody { .. } | Fault::Refused { .. } | Fault::TooLong { .. }
+            );
+            let after = match &fault {
+                Fault::Busy { after, .. } => after.unwrap_or_default(),
+                _ => Duration::ZERO,
+            };
+            lane.down(
+                now,
+                fault.message(),
+                needs,
+                after,
+                &gate.pauses,
+                &mut self.spread,
+            );
+            self.changes += 1;
+            return;
+        };
+        let Some(job) = self.jobs.get_mut(&ticket) else {
+            return;
+        };
+        let is_of_service = !matches!(fault, Fault::Refused { .. } | Fault::TooLong { .. });
+        if lane.outage.is_some() && is_of_service {
+            // Known already. The question waits.
+            return;
+        }
+        match fault {
+            Fault::TooLong { message } => {
+                self.finish(ticket, Err(Failure::TooLong { model, message }))
+            }
+            Fault::Refused { status, message } => {
+                lane.refusals += 1;
+                job.refusals += 1;
+                let is_suspect = lane.refusals >= REFUSALS && lane.outage.is_none();
+                if !is_suspect || job.refusals > 1 {
+                    let failure = Failure::Refused {
+                        model,
+                        status,
+                        message,
+                    };
+                    self.finish(ticket, Err(failure));
+                } else {
+                    // Nothing but refusals: what is asked of every question may be wrong.
+                    lane.down(
+                        now,
+                        &message,
+                        true,
+                        Duration::ZERO,
+                        &gate.pauses,
+                        &mut self.spread,
+                    );
+                    self.changes += 1;
+                }
+            }
+            Fault::Busy { after, message } => {
+                lane.busy += 1;
+                let pause = gate.pauses.after(lane.busy, &mut self.spread);
+                let pause = after.map_or(pause, |after| pause.max(after));
+                lane.pause_until = lane.pause_until.max(now + pause);
+                if pause >= LONG_PAUSE || lane.busy > gate.attempts {
+                    lane.down(now, &message, false, pause, &gate.pauses, &mut self.spread);
+                    self.changes += 1;
+                }
+            }
+            Fault::Unreachable { message } => {
+                lane.down(
+                    now,
+                    &message,
+                    false,
+                    Duration::ZERO,
+                    &gate.pauses,
+                    &mut self.spread,
+                );
+                self.changes += 1;
+            }
+            Fault::Somebody { message } => {
+                lane.down(
+                    now,
+                    &message,
+                    true,
+                    Duration::ZERO,
+                    &gate.pauses,
+                    &mut self.spread,
+                );
+                self.changes += 1;
+            }
+            Fault::Broken { message } | Fault::Unwanted { message, .. } => {
+                lane.faults += 1;
+                if lane.faults >= FAULTS {
+                    lane.down(
+                        now,
+                        &message,
+                        false,
+                        Duration::ZERO,
+                        &gate.pauses,
+                        &mut self.spread,
+                    );
+                    self.changes += 1;
+                    return;
+                }
+                job.strikes += 1;
+                let pause = gate.pauses.after(job.strikes, &mut self.spread);
+                job.active += took + pause;
+                job.ready = now + pause;
+                let is_over = job.active >= Timeouts::duration(gate.timeouts.question);
+                if job.strikes >= gate.attempts || is_over {
+                    let attempts = job.failed;
+                    let failure = Failure::Exhausted {
+                        model,
+                        attempts,
+                        message,
+                    };
+                    self.finish(ticket, Err(failure));
+                }
+            }
+        }
+    }
+
+    fn finish(&mut self, ticket: Ticket, outcome: Result<Answer, Failure>) {
+        let Some(job) = self.jobs.remove(&ticket) else {
+            return;
+        };
+        self.changes += 1;
+        self.finished.push(Finished {
+            ticket,
+            model: job.question.model().to_owned(),
+            spent: job.spent,
+            outcome,
+        });
+    }
+
+    /// What has finished since the last call.
+    pub fn take_finished(&mut self) -> Vec<Finished> {
+        std::mem::take(&mut self.finished)
+    }
+
+    /// Questions that have not come back.
+    pub fn open(&self) -> usize {
+        self.jobs.len() + self.finished.len()
+    }
+
+    /// Requests under way.
+    pub fn under_way(&self) -> usize {
+        self.under_way.len()
+    }
+
+    /// What was spent.
+    pub fn totals(&self) -> &Totals {
+        self.account.totals()
+    }
+
+    /// A number that grows with everything that somebody may wait for.
+    pub fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// The outage of a model's service.
+    pub fn outage_of(&self, model: &str) -> Option<&Outage> {
+        self.lanes
+            .iter()
+            .find(|lane| lane.name == model)?
+            .outage
+            .as_ref()
+    }
+
+    /// The outage of all services that are waited for; where nothing waits, of all that hold conversations. The one that is tried next.
+    pub fn outage(&self) -> Option<&Outage> {
+        let is_waited_for = |index: usize| self.jobs.values().any(|job| job.lane == index);
+        let any_waits = !self.jobs.is_empty();
+        let lanes = self.lanes.iter().enumerate().filter(|(index, lane)| {
+            if any_waits {
+                is_waited_for(*index)
+            } else {
+                lane.part != Part::Embedding
+            }
+        });
+        let outages: Option<Vec<&Outage>> = lanes.map(|(_, lane)| lane.outage.as_ref()).collect();
+        outages?.into_iter().min_by_key(|outage| outage.next_try)
+    }
+
+    /// Nobody waits any longer.
+    pub fn close(&mut self) {
+        for attempt in self.under_way.values() {
+            attempt.watch.abandon();
+        }
+    }
+}
+
+impl Lane {
+    /// The service is down, or still is.
+    fn down(
+        &mut self,
+        now: Duration,
+        reason: &str,
+        needs_somebody: bool,
+        after: Duration,
+        pauses: &Pauses,
+        spread: &mut Spread,
+    ) {
+        let before = self.outage.take();
+        let tries = before.as_ref().map_or(0, |outage| outage.tries) + 1;
+        let mut pause = pauses.after(tries, spread);
+        if needs_somebody {
+            pause *= RARER;
+        }
+        let next_try = now + pause.max(after);
+        self.outage = Some(Outage {
+            since: before.as_ref().map_or(now, |outage| outage.since),
+            reason: reason.to_owned(),
+            needs_somebody,
+            next_try,
+            tries,
+            trying: false,
+        });
+    }
+}
+
+impl Attempt {
+    /// Until when it is waited for, and what is wrong then.
+    fn deadline(&self, timeouts: &Timeouts) -> (Duration, String) {
+        let whole = (
+            self.longest,
+            format!("no whole answer within {:.0} s", self.longest.as_secs_f64()),
+        );
+        let next = match self.watch.last() {
+            Some(last) => (
+                last + Timeouts::duration(timeouts.between_tokens),
+                format!(
+                    "the answer stalled: nothing for {} s",
+                    timeouts.between_tokens
+                ),
+            ),
+            None => (
+                Timeouts::duration(timeouts.first_token),
+                format!("nothing of an answer within {} s", timeouts.first_token),
+            ),
+        };
+        let (after, reason) = if next.0 < whole.0 { next } else { whole };
+        (self.begun + after, reason)
+    }
+}
+
+/// Why a request does not start.
+enum Held {
+    Never(Failure),
+    Until(Duration),
+    ForOthers,
+}
+
+/// The earliest of some times.
+struct Wake(Option<Duration>);
+
+impl Wake {
+    fn at(&mut self, time: Duration) {
+        self.0 = Some(self.0.map_or(time, |earliest| earliest.min(time)));
+    }
+}
+
+/// About how many tokens a question's prompt is.
+fn expected(question: &Question) -> u64 {
+    match question {
+        Question::Chat(request) => usage::of_messages(&request.messages),
+        Question::Embed(embed) => embed
+            .texts
+            .iter()
+            .map(|text| usage::of_bytes(text.len() as u64))
+            .sum(),
+    }
+}
+
+/// What a question can take at most.
+fn most(question: &Question, lane: &Lane) -> Most {
+    match question {
+        Question::Chat(request) => Most::new(
+            usage::bound_of_messages(&request.messages),
+            u64::from(lane.manner.most_tokens(request)),
+            &lane.price,
+        ),
+        Question::Embed(embed) => {
+            let prompt = embed.texts.iter().map(|text| text.len() as u64 + 16).sum();
+            Most::new(prompt, 0, &lane.price)
+        }
+    }
+}
+
+/// What is asked to see whether a service is there.
+fn small_question(model: &str, part: Part) -> Question {
+    let model = model.to_owned();
+    if part == Part::Embedding {
+        return Question::Embed(Embed {
+            model,
+            texts: vec!["ok".to_owned()],
+        });
+    }
+    Question::Chat(Request {
+        model,
+        messages: vec![Message {
+            role: Role::User,
+            content: "Answer with the word OK.".to_owned(),
+        }],
+        max_tokens: Some(16),
+        temperature: None,
+        seed: None,
+    })
+}
+
+#[cfg(test)]
+#[path = "schedule_tests.rs"]
+mod tests;

@@ -1,0 +1,480 @@
+//! Settings are read, completed and checked, so that what uses them need not.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use super::{Endpoint, Key, LookUp, Model, Part, Settings, SettingsError};
+use crate::url::Url;
+
+/// Fields of a request that no setting may put in.
+const OWN: &[&str] = &[
+    "model",
+    "messages",
+    "stream",
+    "stream_options",
+    "input",
+    "n",
+];
+
+pub(super) fn from_text(
+    text: &str,
+    origin: &str,
+    folder: &Path,
+    look_up: &LookUp<'_>,
+) -> Result<Settings, SettingsError> {
+    let mut settings: Settings = toml::from_str(text).map_err(|error| SettingsError::Parse {
+        origin: origin.to_owned(),
+        message: error.to_string(),
+    })?;
+    for endpoint in &mut settings.endpoints {
+        for path in [&mut endpoint.ca_file, &mut endpoint.key_file] {
+            if let Some(path) = path {
+                *path = folder.join(&path);
+            }
+        }
+    }
+    complete(settings, origin, look_up)
+}
+
+pub(super) fn from_environment(look_up: &LookUp<'_>) -> Result<Option<Settings>, SettingsError> {
+    let set = |name: &str| look_up(name).filter(|value| !value.trim().is_empty());
+    let list = |name: &str, part: Part| -> Vec<Model> {
+        let names = set(name).unwrap_or_default();
+        let names = names
+            .split(',')
+            .map(str::trim)
+            .filter(|name| !name.is_empty());
+        names.map(|name| Model::new(name, part)).collect()
+    };
+    let models: Vec<Model> = [
+        ("R3_MODEL", Part::Accurate),
+        ("R3_MODEL_FAST", Part::Fast),
+        ("R3_MODEL_EMBEDDING", Part::Embedding),
+    ]
+    .into_iter()
+    .flat_map(|(name, part)| list(name, part))
+    .collect();
+    let (variable, url, key) = match (set("R3_MODEL_URL"), set("OPENAI_BASE_URL")) {
+        (Some(url), _) => ("R3_MODEL_URL", url, set("R3_MODEL_KEY")),
+        // Set for other programs: it counts when models are named for this one.
+        (None, Some(url)) if !models.is_empty() => ("OPENAI_BASE_URL", url, set("OPENAI_API_KEY")),
+        (None, _) if !models.is_empty() => {
+            return Err(SettingsError::Value {
+                origin: "environment".to_owned(),
+                what: "models are named, and no endpoint: set R3_MODEL_URL, for example http://localhost:8000/v1".to_owned(),
+            });
+        }
+        (None, _) => return Ok(None),
+    };
+    if !models.iter().any(|model| model.part != Part::Embedding) {
+        return Err(SettingsError::Value {
+            origin: variable.to_owned(),
+            what: "an endpoint without models: name one or several by R3_MODEL".to_owned(),
+        });
+    }
+    let mut endpoint = Endpoint::new(&url);
+    endpoint.key = key.map(Key::new);
+    let settings = Settings {
+        endpoints: vec![endpoint],
+        models,
+        ..Settings::default()
+    };
+    complete(settings, variable, look_up).map(Some)
+}
+
+/// Looks keys up and checks everything.
+fn complete(
+    mut settings: Settings,
+    origin: &str,
+    look_up: &LookUp<'_>,
+) -> Result<Settings, SettingsError> {
+    settings.roots = look_up("SSL_CERT_FILE")
+        .filter(|path| !path.is_empty())
+        .map(Into::into);
+    let wrong = |what: String| {
+        Err(SettingsError::Value {
+            origin: origin.to_owned(),
+            what,
+        })
+    };
+    if settings.endpoints.is_empty() {
+        return wrong("no [[endpoint]] is named".to_owned());
+    }
+    if settings.models.is_empty() {
+        return wrong("no [[model]] is named".to_owned());
+    }
+    let mut names = BTreeSet::new();
+    for endpoint in &mut settings.endpoints {
+        if !names.insert(endpoint.name.clone()) {
+            return wrong(format!("two endpoints are called {:?}", endpoint.name));
+        }
+        if let Err(what) = check_endpoint(endpoint) {
+            return wrong(format!("endpoint {:?}: {what}", endpoint.name));
+        }
+        key(endpoint, origin, look_up)?;
+    }
+    let mut names = BTreeSet::new();
+    for model in &settings.models {
+        if !names.insert(&model.name) {
+            return wrong(format!("two models are called {:?}", model.name));
+        }
+        if let Err(what) = check_model(model) {
+            return wrong(format!("model {:?}: {what}", model.name));
+        }
+        if settings.endpoint_of(model).is_none() {
+            let known: Vec<&str> = settings.endpoints.iter().map(|e| e.name.as_str()).collect();
+            let known = known.join(", ");
+            return wrong(match &model.endpoint {
+                Some(name) => format!(
+                    "model {:?}: no endpoint is called {name:?}; there are: {known}",
+                    model.name
+                ),
+                None => format!(
+                    "model {:?}: say which endpoint it is at: {known}",
+                    model.name
+                ),
+            });
+        }
+    }
+    if settings
+        .budget
+        .cost
+        .is_some_and(|cost| !(cost >= 0.0 && cost.is_finite()))
+    {
+        return wrong("budget.cost is not an amount".to_owned());
+    }
+    if settings.budget.cost.is_some() {
+        if let Some(model) = settings.models.iter().find(|model| model.price.is_free()) {
+            return wrong(format!(
+                "budget.cost is set and model {:?} has no price: give price = {{ input = …, output = … }} in US dollars per million tokens, or a budget of tokens",
+                model.name
+            ));
+        }
+    }
+    let choice = &settings.choice;
+    if !(choice.idle >= 0.0 && (0.0..=10.0).contains(&choice.cost_weight)) {
+        return wrong("choice: idle is not below 0, cost_weight is from 0 to 10".to_owned());
+    }
+    Ok(settings)
+}
+
+fn check_endpoint(endpoint: &Endpoint) -> Result<(), String> {
+    Url::parse(&endpoint.url)?;
+    let times = &endpoint.timeouts;
+    let positive = [
+        ("timeouts.connect", times.connect),
+        ("timeouts.first_token", times.first_token),
+        ("timeouts.between_tokens", times.between_tokens),
+        ("timeouts.attempt", times.attempt),
+        ("timeouts.question", times.question),
+        ("parallel", endpoint.parallel as f64),
+        ("attempts", f64::from(endpoint.attempts)),
+        (
+            "requests_per_minute",
+            endpoint.requests_per_minute.map_or(1.0, f64::from),
+        ),
+        (
+            "tokens_per_minute",
+            endpoint.tokens_per_minute.map_or(1.0, |n| n as f64),
+        ),
+        ("pauses.most", endpoint.pauses.most),
+    ];
+    if let Some((name, _)) = positive
+        .iter()
+        .find(|(_, value)| !(*value > 0.0 && value.is_finite()))
+    {
+        return Err(format!("{name} is to be more than 0"));
+    }
+    if endpoint.parallel > 1024 {
+        return Err("parallel is to be at most 1024: each request is a thread".to_owned());
+    }
+    if !(endpoint.pauses.first >= 0.0 && endpoint.pauses.first.is_finite()) {
+        return Err("pauses.first is not below 0".to_owned());
+    }
+    for (name, value) in &endpoint.headers {
+        let is_token =
+            |byte: u8| byte.is_ascii_alphanumeric() || b"-_.!#$%&'*+^`|~".contains(&byte);
+        if name.is_empty() || !name.bytes().all(is_token) || !is_sendable(value) {
+            return Err(format!("header {name:?} cannot be sent"));
+        }
+    }
+    Ok(())
+}
+
+fn check_model(model: &Model) -> Result<(), String> {
+    if model.name.trim().is_empty() {
+        return Err("a name is missing".to_owned());
+    }
+    if model.max_tokens == 0 {
+        return Err("max_tokens is to be more than 0".to_owned());
+    }
+    let price = &model.price;
+    let amounts = [price.input, price.cached.unwrap_or(0.0), price.output];
+    if !amounts
+        .iter()
+        .all(|amount| *amount >= 0.0 && amount.is_finite())
+    {
+        return Err("a price is not an amount".to_owned());
+    }
+    match model.extra.keys().find(|name| OWN.contains(&name.as_str())) {
+        Some(name) => Err(format!("extra.{name} is set by R3")),
+        None => Ok(()),
+    }
+}
+
+fn is_sendable(value: &str) -> bool {
+    value.bytes().all(|byte| (b' '..0x7f).contains(&byte))
+}
+
+/// The key, from where the settings say it is.
+fn key(endpoint: &mut Endpoint, origin: &str, look_up: &LookUp<'_>) -> Result<(), SettingsError> {
+    let name = &endpoint.name;
+    let wrong = |what: String| SettingsError::Value {
+        origin: origin.to_owned(),
+        what: format!("endpoint {name:?}: {what}"),
+    };
+    let given = [
+        endpoint.key.is_some(),
+        endpoint.key_env.is_some(),
+        endpoint.key_file.is_some(),
+    ];
+    if given.iter().filter(|given| **given).count() > 1 {
+        return Err(wrong(
+            "one of key, key_env and key_file is enough".to_owned(),
+        ));
+    }
+    let text = if let Some(variable) = &endpoint.key_env {
+        look_up(variable)
+            .ok_or_else(|| wrong(format!("the environment has no {variable} (key_env)")))?
+    } else if let Some(path) = &endpoint.key_file {
+        std::fs::read_to_string(path).map_err(|source| SettingsError::Read {
+            path: path.clone(),
+            source,
+        })?
+    } else if let Some(key) = &endpoint.key {
+        key.text().to_owned()
+    } else {
+        return Ok(());
+    };
+    let text = text.trim();
+    if text.is_empty() || !is_sendable(text) {
+        return Err(wrong(
+            "the key is empty, or has characters that cannot be sent".to_owned(),
+        ));
+    }
+    endpoint.key = Some(Key::new(text));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Settings, SettingsError> {
+        let variables = |name: &str| (name == "THE_KEY").then(|| " secret-key\n".to_owned());
+        from_text(text, "models.toml", Path::new("/somewhere"), &variables)
+    }
+
+    const WHOLE: &str = r#"
+        [budget]
+        cost = 5.0
+        tokens = 2_000_000
+
+        [choice]
+        idle = 2.5
+
+        [[endpoint]]
+        name = "cluster"
+        url = "https://llm.example.org/v1"
+        key_env = "THE_KEY"
+        ca_file = "ca.pem"
+        parallel = 8
+        requests_per_minute = 60
+        timeouts = { first_token = 30.0 }
+        pauses = { first = 0.5 }
+        headers = { "X-Project" = "r3" }
+
+        [[endpoint]]
+        name = "here"
+        url = "http://localhost:8080"
+        stream = false
+
+        [[model]]
+        name = "small"
+        endpoint = "here"
+        part = "fast"
+        price = { input = 0.1, output = 0.1 }
+
+        [[model]]
+        name = "large"
+        id = "vendor/large"
+        endpoint = "cluster"
+        price = { input = 3.0, cached = 0.3, output = 15.0 }
+        extra = { reasoning_effort = "low", stop = ["x"] }
+    "#;
+
+    #[test]
+    fn a_whole_file_is_read() {
+        let settings = read(WHOLE).unwrap();
+        let cluster = &settings.endpoints[0];
+        assert_eq!(cluster.key.as_ref().map(Key::text), Some("secret-key"));
+        assert_eq!(
+            cluster.ca_file.as_deref(),
+            Some(Path::new("/somewhere/ca.pem"))
+        );
+        assert_eq!(cluster.timeouts.first_token, 30.0);
+        assert_eq!(
+            cluster.timeouts.attempt,
+            super::super::Timeouts::default().attempt
+        );
+        assert_eq!(
+            settings
+                .part(Part::Fast)
+                .map(|m| m.name.as_str())
+                .collect::<Vec<_>>(),
+            ["small"]
+        );
+        assert_eq!(settings.endpoint_of(&settings.models[0]), Some(1));
+        assert_eq!(settings.endpoint_of(&settings.models[1]), Some(0));
+    }
+
+    #[test]
+    fn a_key_is_in_no_debug_text() {
+        let text = format!("{:?}", read(WHOLE).unwrap());
+        assert!(!text.contains("secret"), "{text}");
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_said() {
+        let head = "[[endpoint]]\nurl = 'http://localhost:1'\n";
+        let model = "[[model]]\nname = 'm'\n";
+        let cases = [
+            (String::new(), "no [[endpoint]]"),
+            (head.to_owned(), "no [[model]]"),
+            (
+                format!("{head}{model}{model}"),
+                "two models are called \"m\"",
+            ),
+            (
+                format!("{head}{head}{model}"),
+                "two endpoints are called \"default\"",
+            ),
+            (
+                format!("{head}{model}endpoint = 'x'"),
+                "no endpoint is called \"x\"; there are: default",
+            ),
+            (
+                format!("{head}[[endpoint]]\nname='b'\nurl='http://b'\n{model}"),
+                "say which endpoint it is at: default, b",
+            ),
+            (
+                format!("{head}parallel = 0\n{model}"),
+                "parallel is to be more than 0",
+            ),
+            (
+                format!("{head}timeouts = {{ connect = nan }}\n{model}"),
+                "timeouts.connect is to be more than 0",
+            ),
+            (
+                format!("{head}key = 'a'\nkey_env = 'THE_KEY'\n{model}"),
+                "one of key, key_env and key_file",
+            ),
+            (
+                format!("{head}key_env = 'NO_KEY'\n{model}"),
+                "the environment has no NO_KEY",
+            ),
+            (
+                format!("{head}headers = {{ 'a b' = 'c' }}\n{model}"),
+                "header \"a b\"",
+            ),
+            (
+                format!("{head}{model}extra = {{ stream = true }}"),
+                "extra.stream is set by R3",
+            ),
+            (format!("{head}{model}part = 'slow'"), "slow"),
+            (format!("{head}{model}prise = 1"), "prise"),
+            (
+                format!("[[endpoint]]\nurl = 'localhost:1'\n{model}"),
+                "write it as http://host:8000/v1",
+            ),
+            (
+                format!("[budget]\ncost = 1.0\n{head}{model}"),
+                "has no price",
+            ),
+        ];
+        for (text, wanted) in cases {
+            let error = read(&text).unwrap_err().to_string();
+            assert!(error.contains(wanted), "{text}: {error}");
+            assert!(error.starts_with("models.toml: "), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_environment_names_an_endpoint_and_models() {
+        let read = |variables: &[(&str, &str)]| {
+            let look_up = |name: &str| {
+                variables
+                    .iter()
+                    .find(|(n, _)| *n == name)
+                    .map(|(_, value)| (*value).to_owned())
+            };
+            from_environment(&look_up)
+        };
+        assert!(read(&[]).unwrap().is_none());
+        // Set for other programs, these start nothing.
+        assert!(
+            read(&[
+                ("OPENAI_BASE_URL", "https://a.example/v1"),
+                ("OPENAI_API_KEY", "k")
+            ])
+            .unwrap()
+            .is_none()
+        );
+        let settings = read(&[
+            ("R3_MODEL_URL", "http://localhost:11434"),
+            ("R3_MODEL", "qwen:7b, llama"),
+            ("R3_MODEL_FAST", "tiny"),
+            ("OPENAI_API_KEY", "k"),
+        ])
+        .unwrap()
+        .unwrap();
+        let names: Vec<_> = settings
+            .models
+            .iter()
+            .map(|m| (m.name.as_str(), m.part))
+            .collect();
+        assert_eq!(
+            names,
+            [
+                ("qwen:7b", Part::Accurate),
+                ("llama", Part::Accurate),
+                ("tiny", Part::Fast)
+            ]
+        );
+        assert_eq!(
+            settings.endpoints[0].key, None,
+            "the key of another service"
+        );
+        let settings = read(&[
+            ("OPENAI_BASE_URL", "https://a.example/v1"),
+            ("OPENAI_API_KEY", "k"),
+            ("R3_MODEL", "m"),
+            ("SSL_CERT_FILE", "/ca.pem"),
+        ])
+        .unwrap()
+        .unwrap();
+        assert_eq!(settings.endpoints[0].key.as_ref().map(Key::text), Some("k"));
+        assert_eq!(settings.roots.as_deref(), Some(Path::new("/ca.pem")));
+        for (variables, wanted) in [
+            (vec![("R3_MODEL", "m")], "set R3_MODEL_URL"),
+            (vec![("R3_MODEL_URL", "http://a")], "R3_MODEL"),
+            (
+                vec![("R3_MODEL_URL", "http://a"), ("R3_MODEL_EMBEDDING", "e")],
+                "an endpoint without models",
+            ),
+        ] {
+            let error = read(&variables).unwrap_err().to_string();
+            assert!(error.contains(wanted), "{error}");
+        }
+    }
+}
