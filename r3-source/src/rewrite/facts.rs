@@ -33,8 +33,9 @@ pub enum Known {
         alignment: u64,
         /// Bytes from the address to the end of its allocation; the least of all launches.
         bytes: u64,
-        /// The same, the most of all launches.
-        most: u64,
+        /// Number of that allocation. Pointers with different numbers never lead to the same memory, in no launch; nor do
+        /// they to a variable of the file. 0 when this is not known.
+        allocation: u32,
     },
 }
 

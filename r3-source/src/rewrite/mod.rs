@@ -11,8 +11,8 @@
 //!
 //! 1. [`scene`], [`facts`]: what operators look at.
 //! 2. [`edit`]: changes to a text, and the check that they stay inside.
-//! 3. [`names`], [`types`], [`effects`], [`loops`], [`threads`], [`constants`]: what expressions mean, so far as it can be known
-//!    without a compiler. Each answers "unknown" rather than guess; operators leave alone what is unknown.
+//! 3. `meaning`, with `names`, `types`, `constants`, `effects`, `memory`, `loops`, `ranges`: what a text means, so far as that can
+//!    be known without a compiler. Each answers "unknown" rather than guess; operators leave alone what is unknown.
 //! 4. One file for each subject with its operators; [`all`] is the list.
 //!
 //! # Invariants
@@ -25,11 +25,29 @@ pub mod edit;
 pub mod facts;
 pub mod scene;
 
+mod bounds;
+mod constants;
+mod division;
+mod effects;
+mod intrinsics;
+mod loops;
+mod meaning;
+mod memory;
+mod names;
+mod padding;
+mod pointers;
+mod roots;
+mod tables;
+mod types;
+mod unroll;
+
 use std::ops::Range;
 
 pub use edit::Edit;
 pub use facts::{Facts, Known};
 pub use scene::Scene;
+
+use tree_sitter::Node;
 
 use crate::directive::Directive;
 use crate::syntax::Unit;
@@ -75,6 +93,54 @@ pub struct Proposal {
     pub edits: Vec<Edit>,
     /// How the kernel wants to be launched afterwards, where that changes.
     pub directive: Option<Directive>,
+}
+
+impl Proposal {
+    /// One expression in place of another.
+    pub(crate) fn replace(node: Node<'_>, with: String, what: String) -> Self {
+        Self::edit(node, vec![Edit::replace(node.byte_range(), with)], what)
+    }
+
+    /// Changes at a node.
+    pub(crate) fn edit(node: Node<'_>, edits: Vec<Edit>, what: String) -> Self {
+        Self {
+            at: node.byte_range(),
+            choice: String::new(),
+            what,
+            edits,
+            directive: None,
+        }
+    }
+}
+
+/// Proposals with one more that does all at once, where there are several. Of those that overlap the outer one is taken.
+pub(crate) fn with_all(mut proposals: Vec<Proposal>, what: &str) -> Vec<Proposal> {
+    proposals.sort_by_key(|proposal| (proposal.at.start, std::cmp::Reverse(proposal.at.end)));
+    let mut end = 0;
+    let apart: Vec<&Proposal> = proposals
+        .iter()
+        .filter(|proposal| {
+            let free = proposal.at.start >= end;
+            if free {
+                end = proposal.at.end;
+            }
+            free
+        })
+        .collect();
+    if let ([first, .., last], true) = (apart.as_slice(), apart.len() > 1) {
+        let all = Proposal {
+            at: first.at.start..last.at.end,
+            choice: "all".to_owned(),
+            what: format!("{what} ({})", apart.len()),
+            edits: apart
+                .iter()
+                .flat_map(|proposal| proposal.edits.clone())
+                .collect(),
+            directive: None,
+        };
+        proposals.push(all);
+    }
+    proposals
 }
 
 /// A text in which a change was made.
@@ -130,7 +196,25 @@ pub fn all() -> &'static [&'static dyn Operator] {
     ALL
 }
 
-const ALL: &[&dyn Operator] = &[];
+const ALL: &[&dyn Operator] = &[
+    &roots::ReciprocalRoot,
+    &roots::Powers,
+    &roots::Exponentials,
+    &division::PowerOfTwo,
+    &division::Constant,
+    &division::SharedDivisor,
+    &intrinsics::Fast,
+    &intrinsics::FastDivision,
+    &intrinsics::Fused,
+    &intrinsics::SingleLiterals,
+    &unroll::Unroll,
+    &bounds::LaunchBounds,
+    &bounds::ForceInline,
+    &pointers::Restrict,
+    &pointers::Constness,
+    &pointers::ReadOnlyLoads,
+    &padding::SharedPadding,
+];
 
 /// The operator of a name.
 #[must_use]

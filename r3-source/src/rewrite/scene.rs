@@ -57,4 +57,16 @@ impl<'a> Scene<'a> {
             None => Edit::insert(self.kernel.body.start + 1, format!("\n    {words}")),
         }
     }
+
+    /// A statement taken away, with its line where nothing else stands on it.
+    pub(crate) fn remove_line(&self, part: Range<usize>) -> Edit {
+        let text = self.unit.text();
+        let before = text.get(..part.start).unwrap_or_default();
+        let blanks = before.len() - before.trim_end_matches([' ', '\t']).len();
+        let after = text.get(part.end..).unwrap_or_default();
+        match before.trim_end_matches([' ', '\t']).ends_with('\n') && after.starts_with('\n') {
+            true => Edit::replace(part.start - blanks..part.end + 1, ""),
+            false => Edit::replace(part, ""),
+        }
+    }
 }
