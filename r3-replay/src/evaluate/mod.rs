@@ -7,13 +7,14 @@
 //! 2. [`plan`]: how thoroughly it is judged and timed, and on which launches.
 //! 3. [`build`]: a candidate becomes a recipe for [`r3_codegen`], and a launch shape; what cannot be right or cannot be
 //!    launched is refused before anything is compiled.
-//! 4. [`evaluator`]: the queue. Recipes go to compile workers (processes) behind a cache on disk; equal machine code is
+//! 4. [`rules`]: what code may not do, whatever its results are, found in what the compiler made of it.
+//! 5. [`evaluator`]: the queue. Recipes go to compile workers (processes) behind a cache on disk; equal machine code is
 //!    measured once; code goes to the worker of a GPU.
-//! 5. [`worker`]: one process for each GPU, with a watchdog. What hangs or faults costs that process, not the evaluator: it
+//! 6. [`worker`]: one process for each GPU, with a watchdog. What hangs or faults costs that process, not the evaluator: it
 //!    is started again with its state, and the next candidate sees nothing of it.
-//! 6. [`engine`]: inside that process. The archive's state stays on the device; a candidate is restored, poisoned,
+//! 7. [`engine`]: inside that process. The archive's state stays on the device; a candidate is restored, poisoned,
 //!    launched, compared, and raced against the original.
-//! 7. [`outcome`]: the verdict, every sample, and what it cost.
+//! 8. [`outcome`]: the verdict, every sample, and what it cost.
 //!
 //! # Invariants
 //!
@@ -34,6 +35,10 @@ pub mod describe;
 pub mod plan;
 
 pub mod build;
+
+pub mod rules;
+
+pub mod behaviour;
 
 pub mod evaluator;
 

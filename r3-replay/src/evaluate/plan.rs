@@ -3,6 +3,8 @@
 use r3_archive::model::LaunchId;
 use serde::{Deserialize, Serialize};
 
+use super::rules::Allowed;
+
 /// What a candidate goes through.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -37,6 +39,8 @@ pub struct Plan {
     pub fresh_process: bool,
     /// Whether it is measured although an equal candidate was.
     pub again: bool,
+    /// What code may do beyond what the [rules](super::rules) allow.
+    pub allowed: Allowed,
 }
 
 /// A launch and how much it counts.
@@ -80,6 +84,7 @@ impl Default for Plan {
             compile_twice: false,
             fresh_process: false,
             again: false,
+            allowed: Allowed::default(),
         }
     }
 }

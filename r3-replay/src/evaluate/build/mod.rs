@@ -9,7 +9,7 @@ mod origins;
 mod specialise;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use r3_archive::Archive;
 use r3_archive::model::{KernelId, KernelRecord, LaunchId, LaunchRecord, ParamLayout};
@@ -25,6 +25,7 @@ use super::engine::Image;
 use super::engine::shape::{Shape, shape};
 use super::outcome::Verdict;
 use super::plan::Plan;
+use super::rules::Original;
 use crate::code::Form;
 use crate::remix::facts;
 use crate::remix::origin::Origin;
@@ -39,6 +40,7 @@ pub struct Subject {
     machine_code: bool,
     origins: Mutex<HashMap<origins::Key, Result<Arc<Origin>, String>>>,
     facts: Mutex<HashMap<specialise::Key, Result<Arc<Specialisation>, String>>>,
+    original: OnceLock<Original>,
 }
 
 /// A candidate, ready to be compiled.
@@ -104,7 +106,14 @@ impl Subject {
             description,
             origins: Mutex::default(),
             facts: Mutex::default(),
+            original: OnceLock::new(),
         })
+    }
+
+    /// What the original does: what it does, a candidate may do.
+    pub fn original(&self) -> &Original {
+        self.original
+            .get_or_init(|| Original::new(&self.archive, &self.kernel, self.sm()))
     }
 
     /// The kernel.

@@ -16,12 +16,14 @@ use super::options::EvaluatorOptions;
 use super::state::{Ready, ToCompile};
 use super::{EvaluatorError, Inner};
 use crate::code::Form;
+use crate::evaluate::behaviour;
 use crate::evaluate::build::{Built, BuiltCode, Refusal, Subject};
 use crate::evaluate::candidate::{Candidate, CandidateCode, CandidateId};
 use crate::evaluate::engine::shape::shape;
 use crate::evaluate::engine::{Image, Task};
-use crate::evaluate::outcome::{CodeFacts, Outcome, Verdict};
+use crate::evaluate::outcome::{Behaviour, CodeFacts, Outcome, Verdict};
 use crate::evaluate::plan::Plan;
+use crate::evaluate::rules;
 use crate::remix::compiler::{self, Compile};
 
 /// Compile workers, behind a cache.
@@ -192,7 +194,7 @@ fn ready(inner: &Inner, job: &ToCompile, effort: &mut Effort) -> Result<Ready, B
             resources: made.resources,
             blocks_per_multiprocessor: None,
             equal_to: None,
-            behaviour: None,
+            behaviour: made.behaviour,
         },
         task: Task {
             kernel: job.entry.id,
@@ -211,6 +213,7 @@ pub(super) struct Code {
     pub(super) image: Option<Image>,
     pub(super) guards: Vec<r3_codegen::recipe::Guard>,
     pub(super) resources: Option<Resources>,
+    pub(super) behaviour: Option<Behaviour>,
     pub(super) notes: Vec<String>,
     /// What was compiled, and into what.
     pub(super) compiled: Option<(Box<Recipe>, Box<Product>)>,
@@ -268,6 +271,7 @@ pub(super) fn make(
         image: None,
         guards: Vec::new(),
         resources: None,
+        behaviour: None,
         notes: built.notes.clone(),
         compiled: None,
     };
@@ -295,6 +299,12 @@ pub(super) fn make(
                 subject.check_product(&product, name)?;
             }
             code.resources = resources(&product, name);
+            let read = rules::code::read(&product.ptx, name);
+            keeps_rules(subject, candidate, plan, &read)?;
+            code.behaviour = read.ok().map(|read| {
+                let device = &subject.description().device;
+                behaviour::of(&read, code.resources.as_ref(), &built.shapes, device)
+            });
             code.guards.clone_from(&product.guards);
             code.notes.extend(product.notes.iter().cloned());
             let idle: Vec<String> = product
@@ -311,6 +321,30 @@ pub(super) fn make(
         }
     }
     Ok(code)
+}
+
+/// Whether code does nothing that it may not.
+fn keeps_rules(
+    subject: &Subject,
+    candidate: &Candidate,
+    plan: &Plan,
+    compiled: &Result<rules::Code, rules::NotChecked>,
+) -> Result<(), Refusal> {
+    if !rules::concern(&candidate.code) {
+        return Ok(());
+    }
+    let found = rules::check(&candidate.code, compiled, subject.original(), &plan.allowed);
+    let found = found.map_err(|why| Refusal {
+        verdict: Verdict::Refused,
+        reason: why.to_string(),
+    })?;
+    match found.is_empty() {
+        true => Ok(()),
+        false => Err(Refusal {
+            verdict: Verdict::Cheat,
+            reason: rules::reason(&found),
+        }),
+    }
 }
 
 fn check(subject: &Subject, built: &Built, image: &Image) -> Result<(), Refusal> {
