@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn a_request_as_it_is_sent() {
-        insta::assert_snapshot!(manner().body(&request()), @r#"{"extra":1}"#);
+        insta::assert_snapshot!(manner().body(&request()), @r#"{"max_tokens":100,"messages":[{"content":"head","role":"system"},{"content":"a","role":"user"},{"content":"b","role":"assistant"},{"content":"c","role":"user"}],"model":"vendor/m","reasoning_effort":"low","seed":2147483647,"stream":true,"stream_options":{"include_usage":true},"temperature":0.5}"#);
     }
 
     #[test]
@@ -195,7 +195,7 @@ mod tests {
             NoSystem,
         ]
         .into();
-        insta::assert_snapshot!(manner.body(&request()), @r#"{"extra":1}"#);
+        insta::assert_snapshot!(manner.body(&request()), @r#"{"max_completion_tokens":100,"messages":[{"content":"head\n\na","role":"user"},{"content":"b","role":"assistant"},{"content":"c","role":"user"}],"model":"vendor/m","reasoning_effort":"low","stream":true}"#);
         for quirk in manner.quirks.clone() {
             assert!(
                 !manner.can_do_without(quirk, &request()),

@@ -311,8 +311,8 @@ impl Schedule {
             let question = Arc::new(small_question(&lane.name, lane.part));
             match self.start(now, None, index, question, Duration::MAX) {
                 Ok(sending) => return Some(sending),
-                // Without a budget for it the service stays as it is.
-                Err(Held::Never(_)) => {}
+                // Without a budget for it nobody learns whether the service is back.
+                Err(Held::Never(failure)) => self.give_up_on(now, index, &failure),
                 Err(held) => {
                     if let Some(outage) = self.lanes.get_mut(index).and_then(|l| l.outage.as_mut())
                     {
@@ -325,6 +325,25 @@ impl Schedule {
             }
         }
         None
+    }
+
+    fn give_up_on(&mut self, now: Duration, index: usize, failure: &Failure) {
+        if let Some(lane) = self.lanes.get_mut(index)
+            && let Some(gate) = self.gates.get(lane.endpoint)
+            && let Some(outage) = lane.outage.as_mut()
+        {
+            outage.trying = false;
+            outage.next_try = now + Timeouts::duration(gate.pauses.most);
+        }
+        let waiting: Vec<Ticket> = self
+            .jobs
+            .iter()
+            .filter(|(_, job)| job.lane == index && !job.under_way)
+            .map(|(ticket, _)| *ticket)
+            .collect();
+        for ticket in waiting {
+            self.finish(ticket, Err(failure.clone()));
+        }
     }
 
     fn send_job(&mut self, now: Duration, ticket: Ticket, wake: &mut Wake) -> Option<Sending> {
@@ -660,6 +679,12 @@ impl Schedule {
     /// What has finished since the last call.
     pub fn take_finished(&mut self) -> Vec<Finished> {
         std::mem::take(&mut self.finished)
+    }
+
+    /// Whether something has finished.
+    #[cfg(test)]
+    pub fn has_finished(&self) -> bool {
+        !self.finished.is_empty()
     }
 
     /// Questions that have not come back.

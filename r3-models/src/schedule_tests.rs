@@ -565,6 +565,7 @@ fn a_model_that_is_not_in_the_settings_is_said() {
 #[test]
 fn a_budget_lets_nothing_through_that_could_pass_it() {
     let mut settings = settings();
+    settings.endpoints[0].parallel = 4;
     settings.budget = Budget {
         tokens: Some(600),
         ..Budget::default()
@@ -573,13 +574,15 @@ fn a_budget_lets_nothing_through_that_could_pass_it() {
     bed.ask("a");
     bed.ask("b");
     bed.ask("c");
-    // Each can take 100 and some tokens for the frame of a conversation: the third waits for what the first two come to.
+    // Each can take 100 tokens and some for the frame of a conversation: the third waits for what the first comes to.
     let (a, b) = (bed.must_send(), bed.must_send());
-    bed.back(&a, answer("a"));
     assert!(bed.sent().is_none());
-    bed.back(&b, answer("b"));
+    assert!(bed.finished().is_empty());
+    bed.back(&a, answer("a"));
     let c = bed.must_send();
+    bed.back(&b, answer("b"));
     bed.back(&c, answer("c"));
+    bed.finished();
     assert_eq!(bed.schedule.totals().all().usage.prompt, 60);
     let rest = "x".repeat(400);
     bed.ask(&rest);
@@ -675,6 +678,8 @@ proptest! {
                             _ => answer("fine"),
                         };
                         bed.back(&sending, result);
+                    } else if bed.schedule.has_finished() {
+                        // A budget ended it.
                     } else {
                         let until = until.expect("nothing is under way, and nothing is waited for");
                         prop_assert!(until > bed.now);
