@@ -1,11 +1,16 @@
 //! The program: arguments in, library called, tables or JSON out.
 
 mod archives;
+mod dashboard;
+mod evolve;
 mod export;
+mod judging;
 mod output;
+mod resume;
 mod show;
 mod signals;
 mod simulate;
+mod status;
 mod terminal;
 mod tune;
 
@@ -26,6 +31,9 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Tune(Box<tune::Args>),
+    Evolve(Box<evolve::Args>),
+    Resume(Box<resume::Args>),
+    Status(status::Args),
     Show(show::Args),
     Export(export::Args),
     Simulate(simulate::Args),
@@ -75,6 +83,9 @@ pub fn main() -> ExitCode {
     let mut out = Output::new();
     let result = match &cli.command {
         Command::Tune(args) => tune::run(args, &mut out),
+        Command::Evolve(args) => evolve::run(args, &mut out),
+        Command::Resume(args) => resume::run(args, &mut out),
+        Command::Status(args) => status::run(args, &mut out),
         Command::Show(args) => show::run(args, &mut out),
         Command::Export(args) => export::run(args, &mut out),
         Command::Simulate(args) => simulate::run(args, &mut out),

@@ -48,6 +48,50 @@ impl Terminal {
         }
     }
 
+    /// Shows lines when it is time for that. `found` changes when there is something better; `lines` are made for a width, and
+    /// for what is no terminal they are written as one.
+    pub(super) fn show(
+        &mut self,
+        phase: Phase,
+        found: Option<u64>,
+        lines: impl FnOnce(usize) -> Vec<String>,
+    ) {
+        if self.quiet {
+            return;
+        }
+        if self.signals.count() == 1 && !self.told_of_stop && phase == Phase::Search {
+            self.told_of_stop = true;
+            self.say(
+                "stopping: the best so far is measured at length; another Ctrl-C leaves at once",
+            );
+        }
+        let every = if self.live { LIVE } else { PLAIN };
+        let news = !self.live && found != self.best && found.is_some();
+        if self.shown.is_some_and(|shown| shown.elapsed() < every) && !news {
+            return;
+        }
+        self.shown = Some(Instant::now());
+        self.best = found;
+        let width = width();
+        let lines = lines(width);
+        if self.live {
+            self.clear();
+            let text: String = lines
+                .iter()
+                .map(|line| format!("{}\n", cut(line, width)))
+                .collect();
+            self.write(&text);
+            self.lines = lines.len();
+        } else {
+            let lines: Vec<&str> = lines
+                .iter()
+                .map(|line| line.trim())
+                .filter(|line| !line.is_empty())
+                .collect();
+            self.write(&format!("{}\n", lines.join("; ")));
+        }
+    }
+
     fn write(&mut self, text: &str) {
         let _ = io::stderr().write_all(text.as_bytes());
     }
@@ -55,35 +99,11 @@ impl Terminal {
 
 impl Watch for Terminal {
     fn progress(&mut self, progress: &Progress) {
-        if self.quiet {
-            return;
-        }
-        if self.signals.count() == 1 && !self.told_of_stop && progress.phase == Phase::Search {
-            self.told_of_stop = true;
-            self.say(
-                "stopping: the best so far is measured at length; another Ctrl-C leaves at once",
-            );
-        }
-        let every = if self.live { LIVE } else { PLAIN };
         let found = progress.best.as_ref().map(|best| best.found_at);
-        let news = !self.live && found != self.best && found.is_some();
-        if self.shown.is_some_and(|shown| shown.elapsed() < every) && !news {
-            return;
-        }
-        self.shown = Some(Instant::now());
-        self.best = found;
-        let [first, second] = lines(progress);
-        if self.live {
-            self.clear();
-            let width = width();
-            let text = format!("{}\n{}\n", cut(&first, width), cut(&second, width));
-            self.write(&text);
-            self.lines = 2;
-        } else if second.is_empty() {
-            self.write(&format!("{first}\n"));
-        } else {
-            self.write(&format!("{first}; {second}\n"));
-        }
+        self.show(progress.phase, found, |_| {
+            let [first, second] = lines(progress);
+            vec![first, second]
+        });
     }
 
     fn say(&mut self, line: &str) {

@@ -1,14 +1,10 @@
 //! `r3-evolve tune`.
 
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use clap::ValueEnum;
-use r3_replay::evaluate::plan::Regime;
-use r3_replay::serve::address::Address;
-use r3_replay::serve::child::ChildOptions;
-use r3_replay::serve::token::Token;
-
+use super::judging::{
+    Judging, Unborn, absolute, clear, environment, is_same, launches, refuse_changes,
+};
 use super::output::Output;
 use super::signals::{Preparing, Signals};
 use super::terminal::Terminal;
@@ -17,10 +13,9 @@ use crate::result::text;
 use crate::space::{Allowed, Size, Space, SpaceOptions};
 use crate::store::{Store, key};
 use crate::strategy::Kind;
-use crate::tune::client::{Place, Server};
+use crate::tune::client::Server;
 use crate::tune::clock::{Clock, SystemClock};
-use crate::tune::launches::HeldOut;
-use crate::tune::settings::{Approximation, Budget, DeviceSetting, Fine, seconds};
+use crate::tune::settings::{Approximation, Budget, seconds};
 use crate::tune::{
     ArchiveFile, Environment, Ground, Settings, Tune, TuneError, ground, original_time, reopen,
 };
@@ -90,41 +85,8 @@ pub struct Args {
     #[arg(long, value_name = "S", allow_negative_numbers = true)]
     seed: Option<u64>,
 
-    /// Where candidates run [default: the GPU when there is one].
-    #[arg(long, value_enum)]
-    device: Option<DeviceKind>,
-
-    /// The GPU, by its number [default: 0].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(0..), allow_negative_numbers = true)]
-    gpu: Option<i32>,
-
-    /// Compile processes [default: as many as there are cores].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024), allow_negative_numbers = true)]
-    workers: Option<u32>,
-
-    /// Launches that do not decide and must be right all the same: a part (0.25) or their numbers (3,7).
-    #[arg(long, value_name = "FRACTION|LIST", allow_negative_numbers = true)]
-    held_out: Option<HeldOut>,
-
-    /// Tolerances for results, as for `r3-replay verify`.
-    #[arg(long, value_name = "FILE")]
-    tolerance_file: Option<PathBuf>,
-
-    /// How inexact arithmetic may be; more than none needs --tolerance-file [default: none].
-    #[arg(long, value_enum)]
-    approximate: Option<ApproximateChoice>,
-
-    /// State of the caches before a timed run [default: warm while searching, both for the result].
-    #[arg(long, value_enum)]
-    regime: Option<RegimeChoice>,
-
-    /// A server that is there (`unix:PATH`, `tcp:HOST:PORT`) instead of one of this run's own.
-    #[arg(long, value_name = "ADDR")]
-    server: Option<Address>,
-
-    /// File with the token of that server.
-    #[arg(long, value_name = "FILE", requires = "server")]
-    token_file: Option<PathBuf>,
+    #[command(flatten)]
+    judging: Judging,
 
     /// Go on with a run that was stopped or killed.
     #[arg(long)]
@@ -138,56 +100,15 @@ pub struct Args {
     #[arg(long)]
     json: bool,
 
-    /// Finer settings; --set help=all lists them. May be repeated.
-    #[arg(long, value_name = "NAME=VALUE")]
-    set: Vec<String>,
-
     /// No progress.
     #[arg(long)]
     quiet: bool,
 }
 
-/// Kinds of devices.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum DeviceKind {
-    /// A GPU.
-    Cuda,
-    /// PTX on host threads: counts instead of measuring.
-    Cpu,
-}
-
-/// Steps of inexact arithmetic.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum ApproximateChoice {
-    /// Results stay the same.
-    None,
-    /// Approximate division, square root and reciprocal.
-    Division,
-    /// Subnormal numbers are flushed too.
-    Flush,
-    /// All that -use_fast_math does.
-    Functions,
-}
-
-/// States of caches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum RegimeChoice {
-    /// As a run before leaves them.
-    Warm,
-    /// Flushed.
-    Cold,
-    /// Both; what counts is the smaller gain.
-    Both,
-}
-
 /// Does what the arguments say.
 pub fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
-    if args
-        .set
-        .iter()
-        .any(|one| one == "help=all" || one == "help")
-    {
-        return out.text(&Fine::help());
+    if let Some(help) = args.judging.helps() {
+        return out.text(&help);
     }
     contradictions(args)?;
     if args.resume {
@@ -221,30 +142,9 @@ pub fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
     result
 }
 
-/// Where nothing has begun, nothing is left of it.
-fn clear(folder: &Path) {
-    if folder.join(crate::store::FILE).exists() {
-        return;
-    }
-    let database = crate::store::FILE;
-    for name in [
-        "serve.log".to_owned(),
-        "run.lock".to_owned(),
-        format!("{database}.new"),
-        format!("{database}.new-journal"),
-    ] {
-        let _ = std::fs::remove_file(folder.join(name));
-    }
-    let _ = std::fs::remove_dir(folder);
-}
-
 /// Options that say the opposite of each other.
 fn contradictions(args: &Args) -> Result<(), Failure> {
-    if args.gpu.is_some() && args.device == Some(DeviceKind::Cpu) {
-        return Err(Failure::new(
-            "--gpu and --device cpu: candidates run on a GPU or on the CPU device; leave one out",
-        ));
-    }
+    args.judging.contradictions()?;
     let name = |with: &String| with.split('=').next().unwrap_or_default().to_owned();
     let both = args
         .with
@@ -277,7 +177,7 @@ fn begin(
         None
     };
     let log = store.as_ref().map(|_| folder.join("serve.log"));
-    let mut server = connect(args, settings, log)?;
+    let mut server = args.judging.connect(settings, log)?;
     let ground = ground(&mut server, settings).map_err(Failure::new)?;
     let space = space(args, settings, &ground)?;
     if args.print_space {
@@ -289,7 +189,7 @@ fn begin(
     if args.baseline_only {
         return baseline(args, &ground, out);
     }
-    let environment = environment(&mut server, &archive, &ground, &space)?;
+    let environment = environment(&mut server, &archive, &ground, space.digest())?;
     let Some(unborn) = store.take() else {
         return Ok(());
     };
@@ -319,23 +219,6 @@ fn begin(
         signals,
         out,
     )
-}
-
-/// A run's folder before there is a database in it.
-struct Unborn<'f> {
-    folder: &'f Path,
-}
-
-impl<'f> Unborn<'f> {
-    fn new(folder: &'f Path) -> Result<Self, Failure> {
-        std::fs::create_dir_all(folder)
-            .map_err(|error| Failure::new(format!("{}: {error}", folder.display())))?;
-        Ok(Self { folder })
-    }
-
-    fn create(&self) -> Result<Store, Failure> {
-        Store::create(self.folder).map_err(Failure::new)
-    }
 }
 
 fn resume(args: &Args, out: &mut Output) -> Result<(), Failure> {
@@ -378,9 +261,11 @@ fn resume(args: &Args, out: &mut Output) -> Result<(), Failure> {
         move || left
     })
     .map_err(Failure::new)?;
-    let mut server = connect(args, &settings, Some(folder.join("serve.log")))?;
+    let mut server = args
+        .judging
+        .connect(&settings, Some(folder.join("serve.log")))?;
     let mut ground = ground(&mut server, &settings).map_err(Failure::new)?;
-    let now = environment(&mut server, &archive, &ground, &space)?;
+    let now = environment(&mut server, &archive, &ground, space.digest())?;
     let changes = now.changes(&was);
     if !changes.is_empty() && !args.force {
         return Err(Failure::new(TuneError::Changed(changes)));
@@ -466,11 +351,6 @@ fn go(
     out.line(format!("run       {}", folder.display()))
 }
 
-/// Whether the archive is still what it was.
-fn is_same(settings: &Settings, began: Environment) -> bool {
-    ArchiveFile::read(&settings.archive).is_ok_and(|now| now.hash == began.archive_hash)
-}
-
 fn settings(args: &Args) -> Result<Settings, Failure> {
     let archive = args
         .archive
@@ -484,14 +364,6 @@ fn settings(args: &Args) -> Result<Settings, Failure> {
             names.join(", ")
         )));
     };
-    let workers = args
-        .workers
-        .map(|workers| workers as usize)
-        .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
-    let mut fine = Fine::for_workers(workers);
-    for one in &args.set {
-        fine.set(one).map_err(Failure::new)?;
-    }
     let budget = Budget {
         seconds: args.time,
         evaluations: args.evaluations,
@@ -505,34 +377,13 @@ fn settings(args: &Args) -> Result<Settings, Failure> {
     } else {
         budget
     };
-    let tolerances = match &args.tolerance_file {
-        Some(path) => {
-            let text = std::fs::read_to_string(path)
-                .map_err(|error| Failure::new(format!("{}: {error}", path.display())))?;
-            Some((absolute(path), text))
-        }
-        None => None,
-    };
-    let approximate = args.approximate.map_or(Approximation::None, approximation);
-    if approximate != Approximation::None && tolerances.is_none() {
-        return Err(Failure::new(
-            "inexact arithmetic gives other results, so that nothing would be right: say with --tolerance-file by how much they may differ",
-        ));
-    }
-    Ok(Settings {
-        archive: absolute(&archive),
+    args.judging.settings(
+        &archive,
         kernel,
-        strategy: args.strategy.unwrap_or_default(),
-        seed: args.seed.unwrap_or(1),
+        args.strategy.unwrap_or_default(),
+        args.seed.unwrap_or(1),
         budget,
-        device: device(args),
-        workers: args.workers.map(|workers| workers as usize),
-        held_out: args.held_out.clone().unwrap_or_default(),
-        tolerances,
-        approximate,
-        regime: args.regime.map(regime),
-        fine,
-    })
+    )
 }
 
 /// The settings of a run that goes on: as they were, but for its limits.
@@ -559,38 +410,12 @@ fn changed_settings(args: &Args, before: &Settings) -> Result<Settings, Failure>
         args.strategy.is_none_or(|kind| kind == before.strategy),
     );
     same("--seed", args.seed.is_none_or(|seed| seed == before.seed));
-    same(
-        "--held-out",
-        args.held_out
-            .as_ref()
-            .is_none_or(|held_out| *held_out == before.held_out),
-    );
-    same("--set", args.set.is_empty());
-    same(
-        "--approximate",
-        args.approximate
-            .is_none_or(|choice| approximation(choice) == before.approximate),
-    );
-    same(
-        "--regime",
-        args.regime
-            .is_none_or(|choice| Some(regime(choice)) == before.regime),
-    );
-    same("--tolerance-file", args.tolerance_file.is_none());
     same("--with", args.with.is_empty());
     same("--without", args.without.is_empty());
-    if args.device.is_some() || args.gpu.is_some() {
-        same("--device", device(args) == before.device);
-    }
-    if !fixed.is_empty() {
-        return Err(Failure::new(format!(
-            "{} cannot change while a run goes on: leave {} out, or begin another run",
-            fixed.join(", "),
-            if fixed.len() == 1 { "it" } else { "them" }
-        )));
-    }
-    if args.workers.is_some() {
-        settings.workers = args.workers.map(|workers| workers as usize);
+    fixed.extend(args.judging.fixed(before));
+    refuse_changes(&fixed)?;
+    if args.judging.workers.is_some() {
+        settings.workers = args.judging.workers.map(|workers| workers as usize);
     }
     let limits = [
         args.time.is_some(),
@@ -605,86 +430,6 @@ fn changed_settings(args: &Args, before: &Settings) -> Result<Settings, Failure>
         };
     }
     Ok(settings)
-}
-
-fn absolute(path: &Path) -> PathBuf {
-    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
-}
-
-fn device(args: &Args) -> DeviceSetting {
-    match (args.device, args.gpu) {
-        (Some(DeviceKind::Cpu), _) => DeviceSetting::Cpu,
-        (Some(DeviceKind::Cuda), gpu) => DeviceSetting::Cuda(gpu.unwrap_or(0)),
-        (None, Some(gpu)) => DeviceSetting::Cuda(gpu),
-        (None, None) if Path::new("/dev/nvidiactl").exists() => DeviceSetting::Cuda(0),
-        (None, None) => DeviceSetting::Cpu,
-    }
-}
-
-fn approximation(choice: ApproximateChoice) -> Approximation {
-    match choice {
-        ApproximateChoice::None => Approximation::None,
-        ApproximateChoice::Division => Approximation::Division,
-        ApproximateChoice::Flush => Approximation::Flush,
-        ApproximateChoice::Functions => Approximation::Functions,
-    }
-}
-
-fn regime(choice: RegimeChoice) -> Regime {
-    match choice {
-        RegimeChoice::Warm => Regime::Warm,
-        RegimeChoice::Cold => Regime::Cold,
-        RegimeChoice::Both => Regime::Both,
-    }
-}
-
-/// The evaluator: one of this run's own, or one that is there.
-fn connect(args: &Args, settings: &Settings, log: Option<PathBuf>) -> Result<Server, Failure> {
-    let place = match &args.server {
-        Some(address) => {
-            let token = match &args.token_file {
-                Some(path) => Some(Token::read(path).map_err(Failure::new)?),
-                None => None,
-            };
-            Place::There(address.clone(), token)
-        }
-        None => Place::Own(ChildOptions {
-            archives: vec![settings.archive.clone()],
-            arguments: server_arguments(settings),
-            log,
-            ..ChildOptions::default()
-        }),
-    };
-    let group = format!("tune-{}", std::process::id());
-    Server::new(
-        place,
-        settings.archive.clone(),
-        settings.kernel.clone(),
-        group,
-    )
-    .map_err(Failure::new)
-}
-
-fn server_arguments(settings: &Settings) -> Vec<OsString> {
-    let mut arguments: Vec<OsString> = Vec::new();
-    let mut add = |name: &str, value: OsString| {
-        arguments.push(name.into());
-        arguments.push(value);
-    };
-    match settings.device {
-        DeviceSetting::Cuda(gpu) => {
-            add("--device", "cuda".into());
-            add("--gpus", gpu.to_string().into());
-        }
-        DeviceSetting::Cpu => add("--device", "cpu".into()),
-    }
-    if let Some(workers) = settings.workers {
-        add("--workers", workers.to_string().into());
-    }
-    if let Some((path, _)) = &settings.tolerances {
-        add("--tolerance-file", path.clone().into());
-    }
-    arguments
 }
 
 fn space(args: &Args, settings: &Settings, ground: &Ground) -> Result<Space, Failure> {
@@ -718,23 +463,6 @@ fn read_space(path: &Path) -> Result<Space, Failure> {
     let text = std::fs::read_to_string(path)
         .map_err(|error| Failure::new(format!("{}: {error}", path.display())))?;
     Space::from_toml(&text).map_err(|error| Failure::new(format!("{}: {error}", path.display())))
-}
-
-fn environment(
-    server: &mut Server,
-    archive: &ArchiveFile,
-    ground: &Ground,
-    space: &Space,
-) -> Result<Environment, Failure> {
-    let tools = server
-        .tools(ground.kernel.compilable)
-        .map_err(Failure::new)?;
-    Ok(Environment::new(
-        archive,
-        &ground.kernel,
-        space.digest(),
-        tools,
-    ))
 }
 
 fn dry_run(
@@ -774,49 +502,6 @@ fn dry_run(
             knobs.join(" ")
         };
         out.line(format!("  {knobs}"))?;
-    }
-    Ok(())
-}
-
-fn launches(ground: &Ground, out: &mut Output) -> Result<(), Failure> {
-    let unit = if ground.kernel.device.counts {
-        "cost"
-    } else {
-        "nanoseconds"
-    };
-    for launch in &ground.kernel.launches {
-        let tuned = ground
-            .choice
-            .tuned
-            .iter()
-            .any(|one| one.launch == launch.launch);
-        let what = if tuned {
-            "decides"
-        } else if ground.choice.gate.contains(&launch.launch) {
-            "held out, checks every candidate"
-        } else if ground.choice.held_out.contains(&launch.launch) {
-            "held out, checks the result"
-        } else {
-            "not used"
-        };
-        let prepared = ground
-            .prepared
-            .iter()
-            .find(|one| one.launch == launch.launch);
-        let measured = prepared.map_or_else(String::new, |one| {
-            format!(
-                ", {}, noise {:.2} %",
-                text::time(one.original, unit),
-                100.0 * one.noise
-            )
-        });
-        out.line(format!(
-            "launch    {}: {:?} x {:?}, stands for {:.0}{measured}: {what}",
-            launch.launch, launch.grid, launch.block, launch.weight
-        ))?;
-    }
-    for note in &ground.choice.notes {
-        out.line(format!("note: {note}"))?;
     }
     Ok(())
 }

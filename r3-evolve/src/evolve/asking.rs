@@ -126,7 +126,7 @@ fn head(
         kernel: &shop.ground.kernel,
         target: original,
         compiler: &compiler,
-        rules: &super::rules::told(shop.settings.inline_assembly),
+        rules: &super::rules::told(&shop.settings.allow),
         tolerance: &tolerance,
         source,
         budget,

@@ -30,6 +30,7 @@ pub mod progress;
 pub mod settings;
 pub mod slot;
 pub mod variant;
+pub mod view;
 pub mod workshop;
 
 mod asking;
@@ -167,6 +168,46 @@ impl Evolve<'_> {
         store.put(key::END, &Some(found.end))?;
         conclude::conclude(store, &shop, found, clock, round, &mut jobs, watch)
     }
+}
+
+/// Begins a new round when a search that has ended would go on: somebody had stopped it, or it has other limits now than it ended
+/// at. Whether it does.
+pub fn reopen(
+    store: &Store,
+    base: &tune::Settings,
+    settings: &Settings,
+) -> Result<bool, StoreError> {
+    let Some(end) = store.get::<Option<End>>(key::END)?.flatten() else {
+        return Ok(false);
+    };
+    let before: tune::Settings = store.need(key::SETTINGS)?;
+    let was: Settings = store.need(key::EVOLVE)?;
+    let changed = before.budget != base.budget || was.limits != settings.limits;
+    let more = match end {
+        End::Stopped => true,
+        End::Time | End::Evaluations | End::Stagnation | End::Variants | End::Cost => changed,
+        End::Exhausted => false,
+    };
+    if more {
+        let round: i64 = store.get(key::ROUND)?.unwrap_or(0);
+        store.put(key::ROUND, &(round + 1))?;
+        store.put(key::END, &None::<End>)?;
+        store.put(key::PHASE, &Phase::Search)?;
+    }
+    Ok(more)
+}
+
+/// Places of built-in rewrites in a source as it is given: name and what each would do.
+#[must_use]
+pub fn rewrites_of(
+    given: &Program,
+    kernel: &r3_replay::evaluate::describe::KernelDescription,
+    tolerant: bool,
+) -> Vec<(String, String)> {
+    rewriting::sites_of(given, kernel, tolerant, &given.text)
+        .into_iter()
+        .map(|site| (site.operator, site.what))
+        .collect()
 }
 
 #[cfg(test)]

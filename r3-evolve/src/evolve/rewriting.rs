@@ -13,6 +13,7 @@ use super::population::Population;
 use super::variant::{Variant, VariantNumber};
 use super::workshop::Workshop;
 use crate::elites::Novelty;
+use crate::program::Program;
 
 /// A text that a rewrite made.
 #[derive(Clone, Debug, PartialEq)]
@@ -59,7 +60,8 @@ impl Rewriting {
     ) -> Option<Made> {
         let variant = population.get(parent)?.variant();
         let unit = Unit::parse(&variant.text).ok()?;
-        let looked = Looked::at(&unit, population, shop)?;
+        let kernel = &shop.ground.kernel;
+        let looked = Looked::at(&unit, &population.program, kernel, shop.tolerant())?;
         let sites = Arc::make_mut(self.sites.get_mut(&parent)?);
         loop {
             let mine: Vec<usize> = sites
@@ -96,16 +98,34 @@ fn is_new(novelty: &Novelty, variant: &Variant) -> bool {
 }
 
 fn all_sites(population: &Population, shop: &Workshop<'_>, parent: VariantNumber) -> Vec<Site> {
-    let all = || {
-        let known = population.get(parent)?;
-        let unit = Unit::parse(&known.row.text).ok()?;
-        let looked = Looked::at(&unit, population, shop)?;
-        Some(rewrite::all_sites(&looked.scene(&unit)))
+    let Some(known) = population.get(parent) else {
+        return Vec::new();
     };
+    let kernel = &shop.ground.kernel;
+    let mut sites = sites_of(
+        &population.program,
+        kernel,
+        shop.tolerant(),
+        &known.row.text,
+    );
     let without = &shop.settings.rewrites.without;
-    let mut sites = all().unwrap_or_default();
     sites.retain(|site| !without.contains(&site.operator));
     sites
+}
+
+/// The places in a text where built-in rewrites apply.
+pub(super) fn sites_of(
+    program: &Program,
+    kernel: &KernelDescription,
+    tolerant: bool,
+    text: &str,
+) -> Vec<Site> {
+    let all = || {
+        let unit = Unit::parse(text).ok()?;
+        let looked = Looked::at(&unit, program, kernel, tolerant)?;
+        Some(rewrite::all_sites(&looked.scene(&unit)))
+    };
+    all().unwrap_or_default()
 }
 
 /// What operators look at, of a text.
@@ -116,11 +136,15 @@ struct Looked {
 }
 
 impl Looked {
-    fn at(unit: &Unit, population: &Population, shop: &Workshop<'_>) -> Option<Self> {
-        let program = &population.program;
+    fn at(
+        unit: &Unit,
+        program: &Program,
+        described: &KernelDescription,
+        tolerant: bool,
+    ) -> Option<Self> {
         let kernel = unit.kernel(&program.function).ok()?;
         let regions = program.regions(unit.text()).ok()?;
-        let facts = facts(&shop.ground.kernel, &kernel, shop.tolerant());
+        let facts = facts(described, &kernel, tolerant);
         Some(Self {
             spans: regions.spans().to_vec(),
             kernel,
@@ -154,8 +178,16 @@ fn facts(described: &KernelDescription, kernel: &Function, tolerant: bool) -> Fa
         grid: same(|launch| launch.grid),
         parameters: parameters
             .map(|(described, written)| {
-                let bytes = described.constant.as_deref();
-                bytes.map_or(Known::Unknown, |bytes| value(bytes, &written.ty))
+                match (&described.target, &described.constant) {
+                    (Some(target), _) => Known::Pointer {
+                        alignment: target.alignment,
+                        bytes: target.least,
+                        // Which ones are the same is not said.
+                        allocation: 0,
+                    },
+                    (None, Some(bytes)) => value(bytes, &written.ty),
+                    (None, None) => Known::Unknown,
+                }
             })
             .collect(),
         tolerant,

@@ -2,11 +2,11 @@
 
 use r3_replay::evaluate::rules::{RULES, Rule};
 
-/// What is not allowed, and what to do instead, for each rule.
-pub(super) fn told(inline_assembly: bool) -> Vec<(String, String)> {
+/// What is not allowed, and what to do instead, for each rule but those that the user allows.
+pub(super) fn told(allowed: &[Rule]) -> Vec<(String, String)> {
     RULES
         .iter()
-        .filter(|words| !(inline_assembly && words.rule == Rule::Assembly))
-        .map(|words| (words.why.to_owned(), words.instead.to_owned()))
+        .filter(|words| !allowed.contains(&words.rule))
+        .map(|words| (words.says.to_owned(), words.instead.to_owned()))
         .collect()
 }

@@ -2,6 +2,9 @@
 //!
 //! All of it can be in a TOML file, of which the command line changes what it names.
 
+use std::path::PathBuf;
+
+use r3_replay::evaluate::rules::Rule;
 use serde::{Deserialize, Serialize};
 
 use crate::inner::Halving;
@@ -23,8 +26,8 @@ pub struct Settings {
     pub models: Models,
     /// Built-in rewrites.
     pub rewrites: Rewrites,
-    /// Whether a source may have inline assembly.
-    pub inline_assembly: bool,
+    /// What device code may do that it may not otherwise.
+    pub allow: Vec<Rule>,
 }
 
 /// When a search over source ends.
@@ -41,7 +44,8 @@ pub struct Limits {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Models {
-    /// Of the new variants, so large a part is asked of models, when there are any; the rest are rewrites. 1 leaves rewrites out.
+    /// Of the slots that are open, so large a part may wait for models, when there are any: what models and devices get of a run.
+    /// The mix of operators says how much of that is used.
     pub share: f64,
     /// How often a model is told what was wrong with its answer.
     pub repairs: u32,
@@ -51,6 +55,8 @@ pub struct Models {
     pub prompt_bytes: usize,
     /// Seconds that a run waits for models that do not answer.
     pub outage: f64,
+    /// File with endpoints and models; the environment names them where there is none.
+    pub file: Option<PathBuf>,
 }
 
 /// How built-in rewrites are used.
@@ -70,7 +76,7 @@ impl Default for Settings {
             halving: Halving::default(),
             models: Models::default(),
             rewrites: Rewrites::default(),
-            inline_assembly: false,
+            allow: Vec::new(),
         }
     }
 }
@@ -83,6 +89,7 @@ impl Default for Models {
             examples: 3,
             prompt_bytes: crate::prompt::PROMPT_BYTES,
             outage: 600.0,
+            file: None,
         }
     }
 }
@@ -108,9 +115,15 @@ impl Settings {
     #[must_use]
     pub fn for_workers(workers: usize) -> Self {
         let mut settings = Self::default();
-        let open = u32::try_from(workers).unwrap_or(u32::MAX).clamp(4, 128);
-        settings.depth = open.div_ceil(settings.islands.count);
+        settings.depth = Self::depth_for(workers, settings.islands.count);
         settings
+    }
+
+    /// The same for a number of islands.
+    #[must_use]
+    pub fn depth_for(workers: usize, islands: u32) -> u32 {
+        let open = u32::try_from(workers).unwrap_or(u32::MAX).clamp(4, 128);
+        open.div_ceil(islands.max(1))
     }
 
     /// Reads a file; what it does not name is as in `self`.

@@ -244,7 +244,7 @@ impl Store {
         }
     }
 
-    fn damaged(&self, what: impl std::fmt::Display) -> StoreError {
+    pub(crate) fn damaged(&self, what: impl std::fmt::Display) -> StoreError {
         StoreError::Damaged {
             path: self.path.clone(),
             what: what.to_string(),

@@ -146,6 +146,7 @@ pub(crate) fn search_plan(settings: &Settings, choice: &Choice, incumbent: Optio
         most_pairs: fine.most_pairs.max(fine.least_pairs),
         incumbent,
         regime: settings.regime.unwrap_or(Regime::Warm),
+        allowed: settings.allowed.clone(),
         ..Plan::default()
     }
 }
@@ -159,6 +160,7 @@ pub fn check_plan(settings: &Settings, choice: &Choice) -> Plan {
         perturbed: settings.fine.perturbed.max(1),
         time: false,
         again: true,
+        allowed: settings.allowed.clone(),
         ..Plan::default()
     }
 }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use r3_replay::evaluate::Plan;
 use r3_replay::evaluate::plan::Regime;
+use r3_replay::evaluate::rules::Allowed;
 use serde::{Deserialize, Serialize};
 
 use super::launches::HeldOut;
@@ -34,6 +35,9 @@ pub struct Settings {
     pub approximate: Approximation,
     /// State of the caches. `None`: warm while searching, both for what is claimed.
     pub regime: Option<Regime>,
+    /// What device code may do although rules say otherwise.
+    #[serde(default)]
+    pub allowed: Allowed,
     /// Finer settings.
     pub fine: Fine,
 }

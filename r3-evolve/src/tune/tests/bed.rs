@@ -479,6 +479,7 @@ pub fn settings(folder: &Path, kind: Kind, evaluations: u64) -> Settings {
         tolerances: None,
         approximate: Approximation::None,
         regime: None,
+        allowed: Default::default(),
         fine: Fine {
             batch: 4,
             depth: 3,

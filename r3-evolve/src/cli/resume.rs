@@ -1,0 +1,143 @@
+//! `r3-evolve resume`.
+
+use std::path::PathBuf;
+
+use super::Failure;
+use super::evolve::{Going, Limits, ModelArgs, space};
+use super::judging::{Judging, absolute, environment, refuse_changes};
+use super::output::Output;
+use super::signals::{Preparing, Signals};
+use crate::evolve::{self, EvolveError};
+use crate::program::Program;
+use crate::store::{Store, StoreError, key};
+use crate::tune::clock::{Clock, SystemClock};
+use crate::tune::{ArchiveFile, Environment, Settings, TuneError, ground};
+
+/// Goes on with a search over source that was stopped or killed, or that has larger limits now.
+///
+/// Everything that was measured and answered is taken as it is; what was under way is asked again.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Folder of the run.
+    run: PathBuf,
+
+    /// The archive, when it lies elsewhere now.
+    #[arg(long, value_name = "FILE")]
+    archive: Option<PathBuf>,
+
+    #[command(flatten)]
+    limits: Limits,
+
+    #[command(flatten)]
+    models: ModelArgs,
+
+    #[command(flatten)]
+    judging: Judging,
+
+    /// Go on although archive, device, driver or tools have changed.
+    #[arg(long)]
+    force: bool,
+
+    /// Print the result as JSON.
+    #[arg(long)]
+    json: bool,
+
+    /// No progress.
+    #[arg(long)]
+    quiet: bool,
+}
+
+/// Does what the arguments say.
+pub fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
+    let folder = &args.run;
+    let mut store = Store::open(folder).map_err(Failure::new)?;
+    let Some(settings) = store
+        .get::<evolve::Settings>(key::EVOLVE)
+        .map_err(Failure::new)?
+    else {
+        return Err(Failure::new(format!(
+            "{}: this is a run of `tune`: `r3-evolve tune --resume --run {}` goes on with it",
+            folder.display(),
+            folder.display()
+        )));
+    };
+    if store.text(key::SPACE).map_err(Failure::new)?.is_none() {
+        return Err(Failure::new(format!(
+            "{}: the run was killed before it began: begin again, with `r3-evolve evolve`",
+            folder.display()
+        )));
+    }
+    let before: Settings = store.need(key::SETTINGS).map_err(Failure::new)?;
+    refuse_changes(&args.judging.fixed(&before))?;
+    let mut base = before.clone();
+    let mut settings = settings;
+    if let Some(archive) = &args.archive {
+        base.archive = absolute(archive);
+    }
+    if args.judging.workers.is_some() {
+        base.workers = args.judging.workers.map(|workers| workers as usize);
+    }
+    if args.limits.any() {
+        base.budget = args.limits.budget();
+        settings.limits = args.limits.limits();
+    }
+    let models = args.models.again(&settings)?;
+    let archive = ArchiveFile::read(&base.archive).map_err(Failure::new)?;
+    let was: Environment = store.need(key::ENVIRONMENT).map_err(Failure::new)?;
+    // What can be said without a server is said first.
+    if !args.force && (archive.uuid != was.archive_uuid || archive.hash != was.archive_hash) {
+        return Err(Failure::new(TuneError::Changed(vec![format!(
+            "{} is not the archive that the run began with (its content was {}, and is {})",
+            base.archive.display(),
+            was.archive_hash,
+            archive.hash
+        )])));
+    }
+    let clock = SystemClock::default();
+    let signals = Signals::listen().map_err(Failure::new)?;
+    let preparing = Preparing::watch(&signals, {
+        let left = format!("{}: {}", folder.display(), EvolveError::Left);
+        move || left
+    })
+    .map_err(Failure::new)?;
+    let mut server = args
+        .judging
+        .connect(&base, Some(folder.join("serve.log")))?;
+    let mut ground = ground(&mut server, &base).map_err(Failure::new)?;
+    let given: Program = store.need(key::GIVEN).map_err(Failure::new)?;
+    let space = space(&base, &ground, &given)?;
+    let now = environment(&mut server, &archive, &ground, space.digest())?;
+    let changes = now.changes(&was);
+    if !changes.is_empty() && !args.force {
+        return Err(Failure::new(TuneError::Changed(changes)));
+    }
+    preparing.over();
+    // Launches and the original's times are those that the run began with.
+    ground.choice = store.need(key::LAUNCHES).map_err(Failure::new)?;
+    ground.prepared = store.need(key::PREPARED).map_err(Failure::new)?;
+    let write = |store: &Store| -> Result<(), StoreError> {
+        for change in &changes {
+            store.event(clock.unix(), "changed", change)?;
+        }
+        evolve::reopen(store, &base, &settings)?;
+        store.put(key::SETTINGS, &base)?;
+        store.put(key::EVOLVE, &settings)?;
+        store.put(key::ENVIRONMENT, &now)?;
+        store.event(clock.unix(), "resume", "the run goes on")
+    };
+    write(&store).map_err(Failure::new)?;
+    Going {
+        store: &mut store,
+        base: &base,
+        settings: &settings,
+        ground: &ground,
+        given,
+        models: models.as_ref(),
+        server: &mut server,
+        clock: &clock,
+        signals,
+        json: args.json,
+        quiet: args.quiet,
+    }
+    .go(out)
+}

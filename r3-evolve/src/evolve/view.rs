@@ -1,0 +1,582 @@
+//! A run of a search over source as plain data, for those who look at it: `status`, `report`, `show`.
+//!
+//! Everything is read from the store, also while the run goes on. Grids, mixes and standings are not in it: the population is told
+//! again what the store says that it was told.
+
+use std::collections::{BTreeMap, HashMap};
+
+use r3_models::account::Totals;
+use r3_models::chat::{Finish, Spent};
+use r3_replay::evaluate::candidate::LaunchChange;
+use r3_replay::evaluate::describe::KernelDescription;
+use r3_replay::evaluate::{Outcome, Plan, Verdict};
+use r3_replay::remix::pairs::Ratio;
+use serde::Serialize;
+
+use super::Settings;
+use super::population::{Counts, News, Population};
+use super::progress::Load;
+use super::slot::{Closing, Ended, Opening};
+use super::variant::{IslandNumber, Lineage, Operator, VariantNumber};
+use super::workshop::Workshop;
+use crate::elites::{Cell, Described, GridView, Seen};
+use crate::islands::Occupancy;
+use crate::program::Program;
+use crate::prompt;
+use crate::store::{
+    Evaluation, Happened, Phase, Reason, RequestRow, SlotRow, Store, StoreError, VariantRow, key,
+};
+use crate::tune::{self, Choice, Environment, Ground, Summary};
+
+/// A run.
+#[derive(Clone, Debug, Serialize)]
+pub struct RunView {
+    /// What is set as for `tune`.
+    pub base: tune::Settings,
+    /// What is set for the search over source.
+    pub settings: Settings,
+    /// What its results depend on.
+    pub environment: Environment,
+    /// The kernel.
+    pub kernel: KernelDescription,
+    /// Its launches.
+    pub launches: Choice,
+    /// The source, with the compiler that was chosen.
+    pub program: Program,
+    /// How far it is.
+    pub phase: Phase,
+    /// What was found, at the end.
+    pub summary: Option<Summary>,
+    /// Seconds of searching so far, pauses left out.
+    pub elapsed: f64,
+    /// When it began, in seconds since the Unix epoch.
+    pub began_at: f64,
+    /// What there was.
+    pub counts: Counts,
+    /// Where the time goes.
+    pub load: Load,
+    /// The source as given against the captured binary, as it was measured first.
+    pub source: Option<Ratio>,
+    /// The best variant that was checked.
+    pub best: Option<VariantNumber>,
+    /// Variants, by number.
+    pub variants: Vec<VariantView>,
+    /// How the best became better, in the order in which it was told.
+    pub timeline: Vec<Better>,
+    /// Islands.
+    pub islands: Vec<IslandView>,
+    /// Slots, in their order.
+    pub slots: Vec<SlotView>,
+    /// Questions to models.
+    pub requests: Vec<RequestView>,
+    /// What models took, by name.
+    pub models: Totals,
+    /// What became of each model's answers, by name.
+    pub answers: BTreeMap<String, Answers>,
+    /// What became of each operator's proposals.
+    pub operators: BTreeMap<Operator, Answers>,
+    /// What became of each rewrite's proposals, by name.
+    pub rewrites: BTreeMap<String, Answers>,
+    /// What happened, oldest first.
+    pub events: Vec<Happened>,
+}
+
+/// A variant.
+#[derive(Clone, Debug, Serialize)]
+pub struct VariantView {
+    /// Its number.
+    pub number: VariantNumber,
+    /// Where it comes from.
+    pub lineage: Lineage,
+    /// The slot in which it came up, and after which turn of it.
+    pub slot: i64,
+    /// See `slot`.
+    pub turn: i64,
+    /// Text of the whole file.
+    pub text: String,
+    /// How it wants to be launched.
+    pub launch: LaunchChange,
+    /// How it came out; `None` as long as nobody knows.
+    pub verdict: Option<Verdict>,
+    /// Why it is not right.
+    pub reason: Option<String>,
+    /// Its time as a part of the captured binary's, with its best configuration.
+    pub ratio: Option<Ratio>,
+    /// No ratio nearer to 1 than this is a difference.
+    pub noise: Option<f64>,
+    /// The best configuration: what differs from the text as it is, `block=128x1x1`.
+    pub knobs: Vec<String>,
+    /// Number of the candidate that it is in that configuration.
+    pub candidate: Option<i64>,
+    /// The outcome of that configuration, without samples.
+    pub outcome: Option<Outcome>,
+    /// Whether it was tried on every launch and with perturbed inputs.
+    pub checked: bool,
+    /// What it is equal to.
+    pub equal: Option<Seen>,
+    /// The rung that it has reached.
+    pub rung: u32,
+    /// What descriptors read.
+    pub described: Described,
+    /// The cell of its island's grid in which it lies, and whether it is that cell's elite.
+    pub cell: Option<(Cell, bool)>,
+    /// Everything that was evaluated of it, in order.
+    pub evaluations: Vec<EvaluationView>,
+    /// When it came up, in seconds since the Unix epoch.
+    pub made_at: f64,
+}
+
+/// An evaluation.
+#[derive(Clone, Debug, Serialize)]
+pub struct EvaluationView {
+    /// Its number.
+    pub number: i64,
+    /// Its candidate's.
+    pub candidate: i64,
+    /// Why.
+    pub reason: Reason,
+    /// What it is part of.
+    pub phase: Phase,
+    /// What differs from the text as it is.
+    pub knobs: Vec<String>,
+    /// How it came out; `None` while it is under way.
+    pub verdict: Option<Verdict>,
+    /// Its time as a part of the captured binary's.
+    pub ratio: Option<Ratio>,
+    /// Pairs that this stands on.
+    pub pairs: Option<u32>,
+    /// Why it is not right.
+    pub why: Option<String>,
+    /// How thoroughly.
+    pub plan: Plan,
+    /// Milliseconds of compiling, and on the device.
+    pub cost: (f64, f64),
+}
+
+/// The best became better.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Better {
+    /// Seconds since the run began, pauses in it.
+    pub seconds: f64,
+    /// Evaluations that had an outcome then.
+    pub evaluations: u64,
+    /// Variants that had been evaluated.
+    pub variants: u64,
+    /// The variant.
+    pub variant: VariantNumber,
+    /// Its time.
+    pub ratio: Ratio,
+}
+
+/// An island.
+#[derive(Clone, Debug, Serialize)]
+pub struct IslandView {
+    /// What is on it.
+    pub occupancy: Occupancy,
+    /// Its grid.
+    pub grid: GridView,
+    /// Operators and their shares of its proposals.
+    pub operators: Vec<(Operator, f64)>,
+    /// Rewrites and their shares of its rewrites.
+    pub rewrites: Vec<(String, f64)>,
+}
+
+/// A slot.
+#[derive(Clone, Debug, Serialize)]
+pub struct SlotView {
+    /// Its number.
+    pub slot: i64,
+    /// Its island.
+    pub island: IslandNumber,
+    /// What it does.
+    pub opening: Opening,
+    /// What came of it.
+    pub closing: Option<Closing>,
+    /// When it was opened, in seconds since the Unix epoch.
+    pub opened_at: f64,
+    /// When the population was told.
+    pub told_at: Option<f64>,
+}
+
+/// A question to a model.
+#[derive(Clone, Debug, Serialize)]
+pub struct RequestView {
+    /// The slot.
+    pub slot: i64,
+    /// The how manieth of the slot.
+    pub turn: i64,
+    /// Its island.
+    pub island: IslandNumber,
+    /// The model.
+    pub model: String,
+    /// Bytes of the prompt.
+    pub bytes: u64,
+    /// Bytes from the beginning that the prompt before on the same island, or the turn before, had too.
+    pub shared: u64,
+    /// When it was asked.
+    pub asked_at: f64,
+    /// When the answer came.
+    pub done_at: Option<f64>,
+    /// What it took.
+    pub spent: Option<Spent>,
+    /// Why the answer ended.
+    pub finish: Option<Finish>,
+    /// Why there is no answer.
+    pub failure: Option<String>,
+}
+
+/// What became of proposals.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Answers {
+    /// Proposals that are over.
+    pub proposals: u64,
+    /// Those whose variant is right.
+    pub right: u64,
+    /// Those whose variant came into a cell.
+    pub entered: u64,
+    /// Those whose variant was the best when it was told.
+    pub best: u64,
+    /// Those whose text was known.
+    pub duplicates: u64,
+    /// Those that were no text to compile.
+    pub unusable: u64,
+    /// Those without an answer.
+    pub unanswered: u64,
+    /// Variants that are not right, by verdict.
+    pub failed: BTreeMap<Verdict, u64>,
+    /// Evaluations.
+    pub evaluations: u64,
+}
+
+impl Answers {
+    fn add(&mut self, closing: &Closing) {
+        self.proposals += 1;
+        self.evaluations += closing.evaluations;
+        match &closing.ended {
+            Ended::Duplicate(_) => self.duplicates += 1,
+            Ended::Unusable(_) => self.unusable += 1,
+            Ended::NoAnswer(_) => self.unanswered += 1,
+            Ended::Evaluated | Ended::CutOff => match closing.verdict {
+                Some(Verdict::Right) => self.right += 1,
+                Some(verdict) => *self.failed.entry(verdict).or_default() += 1,
+                None => {}
+            },
+        }
+        self.entered += u64::from(closing.entered);
+        self.best += u64::from(closing.best);
+    }
+}
+
+/// Whether a run is one of a search over source.
+pub fn is_evolve(store: &Store) -> Result<bool, StoreError> {
+    Ok(store.text(key::EVOLVE)?.is_some())
+}
+
+/// What a store has, by slot.
+struct Rows {
+    slots: Vec<SlotRow>,
+    variants: HashMap<i64, Vec<VariantRow>>,
+    requests: HashMap<i64, Vec<RequestRow>>,
+    evaluations: HashMap<i64, Vec<Evaluation>>,
+    /// Those that no slot asked for: finals and what comes after them.
+    other: Vec<Evaluation>,
+}
+
+impl Rows {
+    fn read(store: &Store) -> Result<Self, StoreError> {
+        let mut rows = Self {
+            slots: store.slots()?,
+            variants: HashMap::new(),
+            requests: HashMap::new(),
+            evaluations: HashMap::new(),
+            other: Vec::new(),
+        };
+        for row in store.variants()? {
+            rows.variants.entry(row.slot).or_default().push(row);
+        }
+        for row in store.requests()? {
+            rows.requests.entry(row.slot).or_default().push(row);
+        }
+        let mut evaluations = store.evaluations(None)?;
+        evaluations.sort_by_key(|row| (row.of, row.number));
+        for row in evaluations {
+            match row.of {
+                Some(of) => rows.evaluations.entry(of.slot).or_default().push(row),
+                None => rows.other.push(row),
+            }
+        }
+        Ok(rows)
+    }
+}
+
+impl RunView {
+    /// Of a store of a search over source.
+    pub fn of(store: &Store) -> Result<Self, StoreError> {
+        let base: tune::Settings = store.need(key::SETTINGS)?;
+        let settings: Settings = store.need(key::EVOLVE)?;
+        let kernel: KernelDescription = store.need(key::KERNEL)?;
+        let program: Program = store.need(key::PROGRAM)?;
+        let ground = Ground {
+            kernel: kernel.clone(),
+            prepared: store.need(key::PREPARED)?,
+            choice: store.need(key::LAUNCHES)?,
+        };
+        let shop = Workshop {
+            settings: &settings,
+            base: &base,
+            ground: &ground,
+        };
+        let rows = Rows::read(store)?;
+        let counts = kernel.device.counts;
+        let mut population = Population::new(program.clone(), &settings, counts, base.seed, None)
+            .map_err(|error| store.damaged(error))?;
+        let began_at = rows.slots.first().map_or(0.0, |row| row.opened_at);
+        let timeline = tell_again(&mut population, &rows, began_at);
+
+        let mut models = Totals::default();
+        let mut requests = Vec::new();
+        for row in &rows.slots {
+            for request in rows.requests.get(&row.slot).into_iter().flatten() {
+                if let Some(answered) = &request.answer {
+                    models.add(&request.model, &answered.spent);
+                }
+                requests.push(request_view(request, row.island));
+            }
+        }
+        let mut view = Self {
+            environment: store.need(key::ENVIRONMENT)?,
+            launches: ground.choice.clone(),
+            phase: store.get(key::PHASE)?.unwrap_or(Phase::Search),
+            summary: store.get(key::SUMMARY)?,
+            elapsed: store.get(key::ELAPSED)?.unwrap_or(0.0),
+            began_at,
+            counts: population.counts.clone(),
+            load: store.get(key::BUSY)?.unwrap_or_default(),
+            source: population
+                .original()
+                .and_then(|known| Some(known.tried.first()?.1.score?.ratio)),
+            best: population.best().map(|known| known.row.number),
+            variants: variants(&population, &shop, &rows),
+            timeline,
+            islands: islands(&population),
+            slots: Vec::new(),
+            requests,
+            models,
+            answers: BTreeMap::new(),
+            operators: BTreeMap::new(),
+            rewrites: BTreeMap::new(),
+            events: store.events()?,
+            kernel,
+            program,
+            base,
+            settings,
+        };
+        for row in rows.slots {
+            if let (Opening::Propose(proposal), Some(closing)) = (&row.opening, &row.closing) {
+                view.operators
+                    .entry(proposal.operator)
+                    .or_default()
+                    .add(closing);
+                let by = match &proposal.by {
+                    super::slot::By::Rewrite(name) => view.rewrites.entry(name.clone()),
+                    super::slot::By::Model(choice) => view.answers.entry(choice.model.clone()),
+                };
+                by.or_default().add(closing);
+            }
+            view.slots.push(SlotView {
+                slot: row.slot,
+                island: row.island,
+                opening: row.opening,
+                closing: row.closing,
+                opened_at: row.opened_at,
+                told_at: row.told_at,
+            });
+        }
+        Ok(view)
+    }
+
+    /// A variant by its number.
+    #[must_use]
+    pub fn variant(&self, number: VariantNumber) -> Option<&VariantView> {
+        let place = self
+            .variants
+            .binary_search_by_key(&number, |one| one.number);
+        self.variants.get(place.ok()?)
+    }
+
+    /// Part of the prompts' bytes that the prompt before had, too: what a cache of prefixes could serve.
+    #[must_use]
+    pub fn shared(&self) -> Option<f64> {
+        let bytes: u64 = self.requests.iter().map(|one| one.bytes).sum();
+        let shared: u64 = self.requests.iter().map(|one| one.shared).sum();
+        (bytes > 0).then(|| shared as f64 / bytes as f64)
+    }
+}
+
+/// Tells a population what the store says that it was told. How its best became better.
+fn tell_again(population: &mut Population, rows: &Rows, began_at: f64) -> Vec<Better> {
+    let mut told: Vec<&SlotRow> = rows.slots.iter().filter(|row| row.told.is_some()).collect();
+    told.sort_by_key(|row| row.told);
+    for row in &rows.slots {
+        population.opened(&row.opening, row.island);
+    }
+    let mut timeline: Vec<Better> = Vec::new();
+    for row in told {
+        let Some(closing) = &row.closing else {
+            continue;
+        };
+        let variants = rows.variants.get(&row.slot).map_or(&[][..], Vec::as_slice);
+        let steps = rows
+            .evaluations
+            .get(&row.slot)
+            .map_or(&[][..], Vec::as_slice);
+        let answers: Vec<_> = rows
+            .requests
+            .get(&row.slot)
+            .into_iter()
+            .flatten()
+            .map(|request| (request.model.clone(), request.answer.clone()))
+            .collect();
+        let ended = match &closing.ended {
+            Ended::Duplicate(_) if !variants.is_empty() => Ended::Evaluated,
+            ended => ended.clone(),
+        };
+        population.tell(&News {
+            place: row.told.unwrap_or(0),
+            island: row.island,
+            opening: &row.opening,
+            ended,
+            variants,
+            steps,
+            start: &[],
+            answers: &answers,
+        });
+        population.migrate(closing.migrations);
+        let best = population.best();
+        if let Some((known, best)) = best.and_then(|known| Some((known, known.best.as_ref()?)))
+            && timeline
+                .last()
+                .is_none_or(|last| best.ratio.median < last.ratio.median)
+        {
+            timeline.push(Better {
+                seconds: row.told_at.map_or(0.0, |at| (at - began_at).max(0.0)),
+                evaluations: population.counts.evaluations,
+                variants: population.counts.variants,
+                variant: known.row.number,
+                ratio: best.ratio,
+            });
+        }
+    }
+    timeline
+}
+
+fn request_view(request: &RequestRow, island: IslandNumber) -> RequestView {
+    let reply = request.answer.as_ref().map(|answered| &answered.reply);
+    RequestView {
+        slot: request.slot,
+        turn: request.turn,
+        island,
+        model: request.model.clone(),
+        bytes: prompt::bytes(&request.messages) as u64,
+        shared: request.shared,
+        asked_at: request.asked_at,
+        done_at: request.done_at,
+        spent: request.answer.as_ref().map(|answered| answered.spent),
+        finish: reply.and_then(|reply| Some(reply.as_ref().ok()?.finish)),
+        failure: reply.and_then(|reply| Some(reply.as_ref().err()?.to_string())),
+    }
+}
+
+fn islands(population: &Population) -> Vec<IslandView> {
+    let occupancy = population.islands.occupancy();
+    population
+        .islands
+        .iter()
+        .zip(occupancy)
+        .map(|(island, occupancy)| IslandView {
+            occupancy,
+            grid: GridView::of(&island.grid),
+            operators: island.operators.shares(),
+            rewrites: island.rewrites.shares(),
+        })
+        .collect()
+}
+
+/// All variants, those that nobody knows the outcome of too.
+fn variants(population: &Population, shop: &Workshop<'_>, rows: &Rows) -> Vec<VariantView> {
+    let mut evaluations: HashMap<VariantNumber, Vec<&Evaluation>> = HashMap::new();
+    let all = rows.evaluations.values().flatten().chain(&rows.other);
+    for row in all {
+        if let Some(number) = row.variant {
+            evaluations.entry(number).or_default().push(row);
+        }
+    }
+    let mut views: Vec<VariantView> = rows
+        .variants
+        .values()
+        .flatten()
+        .map(|row| {
+            let known = population.get(row.number);
+            let space = shop.space(&super::population::of(row)).ok();
+            let knobs = |point: Option<&crate::space::Point>| {
+                let knobs = space.as_ref().zip(point);
+                knobs.map_or_else(Vec::new, |(space, point)| {
+                    let knobs = space.knobs(point);
+                    knobs
+                        .into_iter()
+                        .map(|(name, value)| format!("{name}={value}"))
+                        .collect()
+                })
+            };
+            let best = known.and_then(|known| known.best.as_ref());
+            let cell = known.and_then(|known| {
+                let grid = &population.islands.island(known.island).ok()?.grid;
+                Some((grid.cell_of(row.number)?, grid.is_elite(row.number)))
+            });
+            let mut of: Vec<&Evaluation> = evaluations.remove(&row.number).unwrap_or_default();
+            of.sort_by_key(|row| row.number);
+            VariantView {
+                number: row.number,
+                lineage: row.lineage.clone(),
+                slot: row.slot,
+                turn: row.turn,
+                text: row.text.clone(),
+                launch: row.launch,
+                verdict: known.map(|known| known.verdict),
+                reason: known.and_then(|known| known.reason.clone()),
+                ratio: best.map(|best| best.ratio),
+                noise: best.map(|best| best.noise),
+                knobs: knobs(best.and_then(|best| best.point.as_ref())),
+                candidate: best.map(|best| best.number.0),
+                outcome: known.and_then(|known| known.outcome.clone()),
+                checked: known.is_some_and(|known| known.checked),
+                equal: known.and_then(|known| known.equal),
+                rung: known.map_or(0, |known| known.rung),
+                described: known.map_or_else(Described::default, |known| known.described.clone()),
+                cell,
+                evaluations: of
+                    .into_iter()
+                    .map(|row| EvaluationView {
+                        number: row.number.0,
+                        candidate: row.candidate_number.0,
+                        reason: row.reason,
+                        phase: row.phase,
+                        knobs: knobs(row.point.as_ref()),
+                        verdict: row.outcome.as_ref().map(|outcome| outcome.verdict),
+                        ratio: row.outcome.as_ref().and_then(|one| Some(one.score?.ratio)),
+                        pairs: row.outcome.as_ref().and_then(|one| Some(one.score?.pairs)),
+                        why: row.outcome.as_ref().and_then(|one| one.reason.clone()),
+                        plan: row.plan.clone(),
+                        cost: row
+                            .outcome
+                            .as_ref()
+                            .map_or((0.0, 0.0), |one| (one.cost.compile, one.cost.device)),
+                    })
+                    .collect(),
+                made_at: row.made_at,
+            }
+        })
+        .collect();
+    views.sort_by_key(|view| view.number);
+    views
+}
