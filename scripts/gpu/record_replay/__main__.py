@@ -1,4 +1,4 @@
-"""The program behind record-replay.sh, ptx.sh, remix.sh, evaluate.sh, tune.sh and capture-samples.sh."""
+"""The program behind record-replay.sh, ptx.sh, remix.sh, evaluate.sh, tune.sh, evolve.sh and capture-samples.sh."""
 
 import argparse
 import importlib
@@ -22,9 +22,10 @@ REMIX = {"remix-samples": 150, "remix-spot": 120, "remix-kernels": 240, "remix-t
 EVALUATE = {"evaluate-device": 60, "evaluate-selftest": 200, "evaluate-speed": 120, "evaluate-rate": 120, "evaluate-faults": 300,
             "evaluate-noise": 150}
 TUNE = {"tune-levers": 400, "tune-samples": 9000}
+EVOLVE = {"evolve-samples": 6000, "evolve-rate": 300}
 EXTRA = {"capture": 240, "runtimes": 60}
-LIMITS = STAGES | PTX | REMIX | EVALUATE | TUNE | EXTRA
-GROUPS = {"all": STAGES, "ptx": PTX, "remix": REMIX, "evaluate": EVALUATE, "tune": TUNE}
+LIMITS = STAGES | PTX | REMIX | EVALUATE | TUNE | EVOLVE | EXTRA
+GROUPS = {"all": STAGES, "ptx": PTX, "remix": REMIX, "evaluate": EVALUATE, "tune": TUNE, "evolve": EVOLVE}
 
 
 def describe(session, report):
@@ -59,7 +60,7 @@ def scratch():
 
 def main():
     parser = argparse.ArgumentParser(prog="record-replay.sh", description=__doc__)
-    parser.add_argument("stages", nargs="*", help=f"all, ptx, remix, evaluate, tune, or some of: {', '.join(LIMITS)}")
+    parser.add_argument("stages", nargs="*", help=f"all, ptx, remix, evaluate, tune, evolve, or some of: {', '.join(LIMITS)}")
     parser.add_argument("--default", default="all", help="what runs when no stage is named")
     parser.add_argument("--out", default=ROOT / "dist" / "gpu-results",
                         help="results.jsonl and logs.tar.gz go here (default: dist/gpu-results)")
@@ -71,7 +72,7 @@ def main():
     stages = [stage for name in arguments.stages or [arguments.default] for stage in GROUPS.get(name, [name])]
     unknown = sorted(set(stages) - set(LIMITS))
     if unknown:
-        parser.error(f"no such stage: {', '.join(unknown)} (there are: all, ptx, remix, evaluate, tune, {', '.join(LIMITS)})")
+        parser.error(f"no such stage: {', '.join(unknown)} (there are: all, ptx, remix, evaluate, tune, evolve, {', '.join(LIMITS)})")
 
     if arguments.table:
         write_table(sample_table())
