@@ -1,5 +1,7 @@
 //! A scene with the meaning of its names: what operators ask.
 
+use std::ops::Range;
+
 use tree_sitter::Node;
 
 use super::names::Names;
@@ -11,6 +13,8 @@ pub struct Meaning<'a> {
     pub scene: Scene<'a>,
     /// Its names.
     pub names: Names<'a>,
+    /// The definitions of the kernel and of the functions that it reaches.
+    reached: Vec<Range<usize>>,
 }
 
 impl<'a> Meaning<'a> {
@@ -19,6 +23,13 @@ impl<'a> Meaning<'a> {
         Self {
             scene: *scene,
             names: Names::new(scene),
+            reached: scene
+                .unit
+                .reached(scene.kernel)
+                .into_iter()
+                .map(|function| function.definition)
+                .chain([scene.kernel.definition.clone()])
+                .collect(),
         }
     }
 
@@ -48,9 +59,10 @@ impl<'a> Meaning<'a> {
             .is_some_and(|function| function.byte_range() == self.scene.kernel.definition)
     }
 
-    /// Whether code around a node runs on the device: in a kernel or in a function marked for the device.
+    /// Whether a node is in the kernel, or in a function of the device that the kernel reaches.
     pub fn on_device(&self, node: Node<'a>) -> bool {
         self.function(node)
+            .filter(|node| self.reached.contains(&node.byte_range()))
             .and_then(|node| self.scene.unit.function(node))
             .is_some_and(|function| function.kernel || function.device)
     }

@@ -224,7 +224,7 @@ impl<'a> Meaning<'a> {
             .collect();
         walk(part, &mut |node| {
             if node.kind() == "call_expression" && !self.is_pure(node) {
-                found.extend(self.written_by_call(node));
+                found.extend(self.call_writes(node));
             }
             if matches!(
                 node.kind(),
@@ -237,7 +237,8 @@ impl<'a> Meaning<'a> {
         found
     }
 
-    fn written_by_call(&self, call: Node<'a>) -> Vec<Base<'a>> {
+    /// Where a call may write: through pointers and references that it gets.
+    pub fn call_writes(&self, call: Node<'a>) -> Vec<Base<'a>> {
         let mut found = Vec::new();
         let (Some(function), Some(arguments)) = (
             call.child_by_field_name("function"),

@@ -29,17 +29,21 @@ mod bounds;
 mod constants;
 mod division;
 mod effects;
+mod grid;
 mod intrinsics;
 mod loops;
 mod meaning;
 mod memory;
 mod names;
+mod narrow;
 mod padding;
 mod pointers;
+mod ranges;
 mod roots;
 mod tables;
 mod types;
 mod unroll;
+mod vector;
 
 use std::ops::Range;
 
@@ -214,6 +218,10 @@ const ALL: &[&dyn Operator] = &[
     &pointers::Constness,
     &pointers::ReadOnlyLoads,
     &padding::SharedPadding,
+    &grid::GridStride,
+    &vector::VectorAccess,
+    &vector::VectorSums,
+    &narrow::NarrowIntegers,
 ];
 
 /// The operator of a name.

@@ -185,16 +185,20 @@ impl Operator for ReadOnlyLoads {
     fn proposals(&self, scene: &Scene<'_>) -> Vec<Proposal> {
         let meaning = Meaning::new(scene);
         let writes = meaning.kernel_writes();
+        let elements: Vec<Node<'_>> = scene
+            .nodes("subscript_expression")
+            .into_iter()
+            .filter(|element| meaning.in_kernel(*element) && !meaning.is_written(*element))
+            .collect();
         let mut found = Vec::new();
         for (index, declaration) in pointers(&meaning) {
-            let loads: Vec<Node<'_>> = meaning
-                .direct_elements(index)
-                .unwrap_or_default()
-                .into_iter()
+            let loads: Vec<Node<'_>> = elements
+                .iter()
+                .copied()
+                .filter(|element| meaning.base(*element) == Base::Parameter(index))
                 .filter(|element| {
                     !under_address(*element) && is_loadable(&meaning.type_of(*element))
                 })
-                .filter(|element| element.kind() == "subscript_expression" && !element.has_error())
                 .collect();
             let apart = writes
                 .iter()

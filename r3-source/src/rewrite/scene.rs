@@ -49,6 +49,14 @@ impl<'a> Scene<'a> {
         found
     }
 
+    /// How the kernel wants to be launched so far.
+    pub(crate) fn directive(&self) -> Directive {
+        directive::read(self.unit.text())
+            .ok()
+            .flatten()
+            .unwrap_or_default()
+    }
+
     /// The comment that says how the kernel is launched: in place of the one that is there, or at the top of its body.
     pub(crate) fn say(&self, directive: &Directive) -> Edit {
         let words = directive::write(directive);
