@@ -5,8 +5,8 @@
 //! Nothing is tried again here, and no redirection is followed: it would carry the key elsewhere.
 
 use std::io::Read;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::Value;
@@ -31,8 +31,9 @@ const MOST_OF_AN_ERROR: u64 = 64 << 10;
 const MOST_OF_AN_ANSWER: u64 = 64 << 20;
 
 /// How far a request is, for others to see, and whether anybody still waits for it.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Watch {
+    begins: OnceLock<Box<dyn Fn() + Send + Sync>>,
     abandoned: AtomicBool,
     received: AtomicU64,
     /// Milliseconds since the request began, plus one; 0 for never.
@@ -40,7 +41,21 @@ pub struct Watch {
     last: AtomicU64,
 }
 
+impl std::fmt::Debug for Watch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Watch")
+            .field("abandoned", &self.is_abandoned())
+            .field("received", &self.received())
+            .finish_non_exhaustive()
+    }
+}
+
 impl Watch {
+    /// Calls `told` when an answer begins: from then on it can stall.
+    pub fn when_it_begins(&self, told: impl Fn() + Send + Sync + 'static) {
+        let _ = self.begins.set(Box::new(told));
+    }
+
     /// Nobody waits for it any longer.
     pub fn abandon(&self) {
         self.abandoned.store(true, Ordering::Relaxed);
@@ -54,11 +69,14 @@ impl Watch {
     /// Something of the answer came, `after` the request began.
     pub fn progress(&self, after: Duration, received: u64) {
         let mark = u64::try_from(after.as_millis()).unwrap_or(u64::MAX - 1) + 1;
-        let _ = self
+        let began = self
             .first
             .compare_exchange(0, mark, Ordering::Relaxed, Ordering::Relaxed);
         self.last.store(mark, Ordering::Relaxed);
         self.received.store(received, Ordering::Relaxed);
+        if let (Ok(_), Some(told)) = (began, self.begins.get()) {
+            told();
+        }
     }
 
     /// How long after the request began the first token came.

@@ -136,6 +136,14 @@ fn start(shared: &Arc<Shared>, wires: &[Arc<dyn Wire>], sending: Sending, inner:
         .name("r3-model".to_owned())
         .spawn(move || {
             let watch = Arc::clone(&sending.watch);
+            let shared = Arc::downgrade(&of_thread);
+            watch.when_it_begins(move || {
+                if let Some(shared) = shared.upgrade() {
+                    // Whoever waits for a deadline looks again: it is another one now.
+                    drop(shared.lock());
+                    shared.changed.notify_all();
+                }
+            });
             let result = wire.send(&sending.question, &sending.manner, &watch);
             let now = of_thread.now();
             of_thread.lock().schedule.back(now, sending.attempt, result);

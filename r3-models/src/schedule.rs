@@ -175,7 +175,7 @@ impl Schedule {
                 name: model.name.clone(),
                 endpoint,
                 part: model.part,
-                price: model.price,
+                price: model.price.unwrap_or_default(),
                 manner: Manner {
                     id: model.id.clone().unwrap_or_else(|| model.name.clone()),
                     max_tokens: model.max_tokens,

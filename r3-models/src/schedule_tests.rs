@@ -30,11 +30,11 @@ fn settings() -> Settings {
     };
     let mut model = Model::new("m", Part::Accurate);
     model.max_tokens = 100;
-    model.price = Price {
+    model.price = Some(Price {
         input: 1.0,
         cached: None,
         output: 10.0,
-    };
+    });
     Settings {
         endpoints: vec![endpoint],
         models: vec![model, Model::new("n", Part::Fast)],

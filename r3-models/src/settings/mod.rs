@@ -209,9 +209,9 @@ pub struct Model {
     /// How freely it answers; the service's own where none is given.
     #[serde(default)]
     pub temperature: Option<f64>,
-    /// What it costs.
+    /// What it costs. With a budget of money each model has one, if it is all zeros.
     #[serde(default)]
-    pub price: Price,
+    pub price: Option<Price>,
     /// Further fields of the request, as the service wants them: `reasoning_effort`, `top_p`, `chat_template_kwargs`.
     #[serde(default)]
     pub extra: toml::Table,
@@ -249,16 +249,9 @@ impl Model {
             part,
             max_tokens: default_max_tokens(),
             temperature: None,
-            price: Price::default(),
+            price: None,
             extra: toml::Table::new(),
         }
-    }
-}
-
-impl Price {
-    /// Whether nothing costs anything.
-    pub fn is_free(&self) -> bool {
-        self.input <= 0.0 && self.output <= 0.0 && self.cached.is_none_or(|cached| cached <= 0.0)
     }
 }
 

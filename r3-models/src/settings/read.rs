@@ -27,10 +27,11 @@ pub(super) fn from_text(
         message: error.to_string(),
     })?;
     for endpoint in &mut settings.endpoints {
-        for path in [&mut endpoint.ca_file, &mut endpoint.key_file] {
-            if let Some(path) = path {
-                *path = folder.join(&path);
-            }
+        for path in [&mut endpoint.ca_file, &mut endpoint.key_file]
+            .into_iter()
+            .flatten()
+        {
+            *path = folder.join(&path);
         }
     }
     complete(settings, origin, look_up)
@@ -143,13 +144,13 @@ fn complete(
     {
         return wrong("budget.cost is not an amount".to_owned());
     }
-    if settings.budget.cost.is_some() {
-        if let Some(model) = settings.models.iter().find(|model| model.price.is_free()) {
-            return wrong(format!(
-                "budget.cost is set and model {:?} has no price: give price = {{ input = …, output = … }} in US dollars per million tokens, or a budget of tokens",
-                model.name
-            ));
-        }
+    let unpriced = settings.models.iter().find(|model| model.price.is_none());
+    if let (Some(_), Some(model)) = (settings.budget.cost, unpriced) {
+        return wrong(format!(
+            "budget.cost is set and model {:?} has no price: give price = {{ input = …, output = … }} in US dollars per million \
+             tokens, zeros for one that costs nothing",
+            model.name
+        ));
     }
     let choice = &settings.choice;
     if !(choice.idle >= 0.0 && (0.0..=10.0).contains(&choice.cost_weight)) {
@@ -208,7 +209,7 @@ fn check_model(model: &Model) -> Result<(), String> {
     if model.max_tokens == 0 {
         return Err("max_tokens is to be more than 0".to_owned());
     }
-    let price = &model.price;
+    let price = model.price.unwrap_or_default();
     let amounts = [price.input, price.cached.unwrap_or(0.0), price.output];
     if !amounts
         .iter()
