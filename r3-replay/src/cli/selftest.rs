@@ -58,6 +58,11 @@ pub fn run(args: &Args, out: &mut Output) -> Result<u8, Failure> {
     for name in &report.left_out {
         out.line(format!("left out, since it needs a GPU: {name}"))?;
     }
+    for name in &report.not_compiled {
+        out.line(format!(
+            "left out, since no compiler of CUDA C++ is here: {name}"
+        ))?;
+    }
     let (exploits, harmless) = (report.exploits, report.harmless);
     out.line(format!(
         "{}: {} of {} exploits caught, {} of {} harmless rewrites passed",

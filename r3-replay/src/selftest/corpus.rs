@@ -1,7 +1,10 @@
 //! The candidates of the self-test: planted exploits, which must be caught, and harmless rewrites, which must not be refused.
 
-use crate::evaluate::candidate::{Build, Candidate, CandidateCode, LaunchChange, Route};
+use crate::evaluate::candidate::{
+    Build, Candidate, CandidateCode, LaunchChange, Route, SourceCode,
+};
 use crate::evaluate::outcome::Verdict;
+use crate::evaluate::rules::Rule;
 
 /// The kernels that the candidates stand for.
 pub const TARGETS: &str = include_str!("corpus/targets.ptx");
@@ -19,6 +22,8 @@ pub enum Kind {
         row: u8,
         /// Verdicts that count as caught, where some would be chance or the fault of the machine.
         verdicts: &'static [Verdict],
+        /// The rule that it must be refused by. Without one, all rules are off: what it leaves in memory must show it.
+        rule: Option<Rule>,
     },
     /// It is right: it must pass.
     Harmless,
@@ -64,7 +69,7 @@ macro_rules! exploits {
             name: stringify!($name),
             what: $what,
             target: stringify!($target),
-            kind: Kind::Exploit { row: $row, verdicts: choose!(CAUGHT $(, $verdicts)?) },
+            kind: Kind::Exploit { row: $row, verdicts: choose!(CAUGHT $(, $verdicts)?), rule: None },
             place: choose!(Where::Everywhere $(, Where::$place)?),
             candidate: of_ptx(include_str!(concat!("corpus/exploits/", stringify!($name), ".ptx"))),
         } ),*]
@@ -81,6 +86,30 @@ macro_rules! harmless {
             place: Where::Everywhere,
             candidate: of_ptx(include_str!(concat!("corpus/harmless/", stringify!($name), ".ptx"))),
         } ),*]
+    };
+}
+
+/// CUDA C++, in the order: what breaks a rule, and what breaks none.
+macro_rules! sources {
+    ($( $row:literal $rule:ident $target:ident $name:ident $what:literal ),* ; $( $good:ident $harmless:ident $of:literal ),* $(,)?) => {
+        vec![
+            $( Case {
+                name: stringify!($name),
+                what: $what,
+                target: stringify!($target),
+                kind: Kind::Exploit { row: $row, verdicts: &[Verdict::Cheat], rule: Some(Rule::$rule) },
+                place: Where::Everywhere,
+                candidate: of_source(include_str!(concat!("corpus/source/", stringify!($name), ".cu"))),
+            }, )*
+            $( Case {
+                name: stringify!($harmless),
+                what: $of,
+                target: stringify!($good),
+                kind: Kind::Harmless,
+                place: Where::Everywhere,
+                candidate: of_source(include_str!(concat!("corpus/source/", stringify!($harmless), ".cu"))),
+            } ),*
+        ]
     };
 }
 
@@ -101,11 +130,28 @@ fn of_ptx(text: &str) -> Candidate {
     }
 }
 
+/// Compiled by whatever compiler is there, and optimised: not all compilers do that by themselves.
+fn of_source(text: &str) -> Candidate {
+    Candidate {
+        code: CandidateCode::Source(SourceCode {
+            text: text.to_owned(),
+            ..SourceCode::default()
+        }),
+        build: Build {
+            route: Route::Lift,
+            passes: "default<O3>".to_owned(),
+            ..Build::default()
+        },
+        ..Candidate::default()
+    }
+}
+
 /// All cases, exploits first. The order matters: halves of one job follow each other.
 pub fn cases() -> Vec<Case> {
     let mut cases = exploits();
     cases.extend(rewrites());
     cases.extend(settings());
+    cases.extend(sources());
     cases
 }
 
@@ -177,6 +223,27 @@ fn rewrites() -> Vec<Case> {
         gather more_registers "launch bounds of its own",
         smooth local_array "an array in local memory",
         scale_add slower "the same, slower",
+    ]
+}
+
+/// CUDA C++, which is there where a compiler is: what rules must find before it runs, and what they must leave alone.
+fn sources() -> Vec<Case> {
+    sources![
+        4 Variables gather keeps_in_a_variable "source: keeps its results in a variable",
+        4 Variables gather keeps_in_a_static_variable "source: keeps its results in a static variable of a function",
+        4 Heap smooth allocates "source: uses the device's heap",
+        12 Addresses scale_add knows_an_address "source: reads memory at an address that it knows by heart",
+        12 Addresses scale_add hides_an_address "source: the same, by way of shared memory and a function",
+        12 Addresses scale_add finds_an_address "source: computes an address from the bits of another one",
+        24 Clocks gather reads_a_clock "source: skips work by the clock",
+        27 Assembly gather writes_assembly "source: inline assembly",
+        27 Assembly gather hides_assembly "source: inline assembly, its keyword put together",
+        27 Print smooth prints "source: prints",
+        27 Sleep gather sleeps "source: sleeps";
+        smooth helpers_and_tables "source: functions, a table, a structure by value",
+        scale_add wide_accesses "source: wide accesses, an address taken apart",
+        gather pointers_in_shared_memory "source: pointers in shared and local memory",
+        smooth names_like_assembly "source: words that only look like assembly",
     ]
 }
 

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
+use r3_codegen::recipe::{FailureKind, Stage};
 use serde::Serialize;
 
 use super::archive;
@@ -13,6 +14,7 @@ use crate::evaluate::evaluator::{
 };
 use crate::evaluate::outcome::{Outcome, Verdict};
 use crate::evaluate::plan::{Plan, Weighted};
+use crate::evaluate::rules::Allowed;
 
 /// What came of a case.
 #[derive(Clone, Debug, Serialize)]
@@ -62,6 +64,8 @@ pub struct Report {
     pub harmless: Harmless,
     /// Cases that show nothing on this kind of device.
     pub left_out: Vec<&'static str>,
+    /// Cases for which no compiler of CUDA C++ is here.
+    pub not_compiled: Vec<&'static str>,
     /// Every case.
     pub cases: Vec<CaseReport>,
 }
@@ -146,7 +150,7 @@ pub fn run(
             archive,
             kernel: case.target.to_owned(),
             candidate: case.candidate.clone(),
-            plan: plan(case.target),
+            plan: plan(&case),
             // One after the other, as they are written.
             priority: Priority(-i32::try_from(at).unwrap_or(i32::MAX)),
         };
@@ -166,9 +170,13 @@ pub fn run(
         let Some(case) = waiting.remove(&event.job) else {
             continue;
         };
-        let found = judged(&case, &outcome);
-        told(&found);
-        report.add(found);
+        if is_missing_compiler(&outcome) {
+            report.not_compiled.push(case.name);
+        } else {
+            let found = judged(&case, &outcome);
+            told(&found);
+            report.add(found);
+        }
         if waiting.is_empty() {
             break;
         }
@@ -183,8 +191,9 @@ pub fn run(
 }
 
 /// Every safeguard of a search: launches that are held out, perturbed inputs, verification around timed runs.
-fn plan(target: &str) -> Plan {
-    let (tuned, held_out) = archive::launches(target).unzip();
+fn plan(case: &Case) -> Plan {
+    let (tuned, held_out) = archive::launches(case.target).unzip();
+    let by_results = matches!(case.kind, Kind::Exploit { rule: None, .. });
     Plan {
         launches: tuned
             .unwrap_or_default()
@@ -199,13 +208,33 @@ fn plan(target: &str) -> Plan {
         screen: 0,
         least_pairs: 4,
         most_pairs: 4,
+        allowed: match by_results {
+            true => Allowed::everything(),
+            false => Allowed::default(),
+        },
         ..Plan::default()
     }
 }
 
+/// Source, and nothing that compiles it.
+fn is_missing_compiler(outcome: &Outcome) -> bool {
+    outcome.failure.as_ref().is_some_and(|failure| {
+        failure.kind == FailureKind::MissingTool && failure.stage == Stage::Source
+    })
+}
+
 fn judged(case: &Case, outcome: &Outcome) -> CaseReport {
     let (row, ok) = match case.kind {
-        Kind::Exploit { row, verdicts } => (Some(row), verdicts.contains(&outcome.verdict)),
+        Kind::Exploit {
+            row,
+            verdicts,
+            rule,
+        } => {
+            let said = outcome.reason.as_deref().unwrap_or_default();
+            let named =
+                rule.is_none_or(|rule| said.starts_with(&format!("rule `{}`", rule.words().name)));
+            (Some(row), named && verdicts.contains(&outcome.verdict))
+        }
         Kind::Harmless => (None, outcome.verdict.is_right()),
     };
     let failure = outcome.failure.as_ref();

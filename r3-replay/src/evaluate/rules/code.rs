@@ -8,7 +8,7 @@ use r3_ptx::isa::{Opcode, Space, SpecialRegister};
 use r3_ptx::typed::{Body, FnId, Function, Instruction, Module, Operand, Symbol, VarId};
 
 use super::addresses::{self, Broken};
-use super::{Finding, NotChecked, Rule};
+use super::{Finding, NotChecked, ParameterWords, Rule};
 
 /// A PTX module and the functions that a kernel of it reaches.
 #[derive(Debug)]
@@ -130,9 +130,9 @@ const INSTRUCTIONS: &[(Opcode, Rule)] = &[
 ];
 
 impl Code {
-    /// What of it breaks rules, wherever it does. `known` are variables of the original, `scalars` offsets of parameters that
-    /// are no pointers.
-    pub fn facts(&self, known: &[Variable], scalars: &BTreeSet<u32>) -> Vec<Finding> {
+    /// What of it breaks rules, wherever it does. `known` are variables of the original, `words` what is known of its
+    /// parameters.
+    pub fn facts(&self, known: &[Variable], words: &ParameterWords) -> Vec<Finding> {
         let own = self.own(known);
         let mut found = Vec::new();
         for &id in &own {
@@ -143,7 +143,7 @@ impl Code {
                 self.instruction(function, body, instruction, &mut found);
             }
         }
-        let flow = addresses::flow(self, &own, scalars);
+        let flow = addresses::flow(self, &own, words);
         for broken in flow.broken() {
             found.push(self.told(&broken));
         }

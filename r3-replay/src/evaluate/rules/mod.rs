@@ -36,7 +36,7 @@ use serde::{Deserialize, Serialize};
 use super::candidate::CandidateCode;
 
 pub use code::Code;
-pub use original::Original;
+pub use original::{Original, Words as ParameterWords};
 
 /// Something that code may not do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -257,7 +257,7 @@ pub fn check(
         found.extend(source::check(source, original, &allowed.assembly));
     }
     let facts = match compiled {
-        Ok(code) => code.facts(original.variables(), original.scalars()),
+        Ok(code) => code.facts(original.variables(), original.words()),
         Err(_) if original.is_unreadable() => return Ok(found),
         Err(why) => return Err(why.clone()),
     };

@@ -15,7 +15,7 @@ use crate::attach::forms;
 pub struct Original {
     does: BTreeSet<Rule>,
     variables: Vec<Variable>,
-    scalars: BTreeSet<u32>,
+    words: Words,
     unreadable: bool,
     assembly: BTreeSet<String>,
     headers: Vec<(String, String)>,
@@ -24,10 +24,8 @@ pub struct Original {
 impl Original {
     /// Of a kernel of an archive, for an architecture. What cannot be read of it is left out.
     pub fn new(archive: &Archive, kernel: &KernelRecord, sm: u32) -> Self {
-        let heads = archive.launch_heads().iter();
-        let launches = heads.filter(|launch| launch.kernel == kernel.id);
         let mut original = Self {
-            scalars: scalars(launches),
+            words: Words::of(archive, kernel),
             ..Self::default()
         };
         let module = kernel.module.and_then(|id| archive.module(id));
@@ -77,7 +75,7 @@ impl Original {
         self.assembly.extend(source::blocks(text));
         match code::read(text, kernel) {
             Ok(module) => {
-                let facts = module.facts(&self.variables, &self.scalars);
+                let facts = module.facts(&self.variables, &self.words);
                 self.does.extend(facts.iter().map(|finding| finding.rule));
             }
             Err(super::NotChecked::Unreadable(_)) => self.unreadable = true,
@@ -104,9 +102,9 @@ impl Original {
         &self.variables
     }
 
-    /// Offsets in the buffer of parameters at which eight bytes are no pointer in any recorded launch.
-    pub fn scalars(&self) -> &BTreeSet<u32> {
-        &self.scalars
+    /// What is known of its parameters.
+    pub fn words(&self) -> &Words {
+        &self.words
     }
 
     /// Whether its own PTX is beyond what is understood.
@@ -126,22 +124,70 @@ impl Original {
     }
 }
 
-/// Words of parameters that hold something in some launch and a pointer in none.
-fn scalars<'a>(launches: impl Iterator<Item = &'a LaunchRecord>) -> BTreeSet<u32> {
-    const WORD: u32 = 8;
-    let (mut filled, mut pointers) = (BTreeSet::new(), BTreeSet::new());
-    for launch in launches {
-        let words = launch.params.chunks_exact(WORD as usize);
-        let words = (0u32..).step_by(WORD as usize).zip(words);
-        filled.extend(
-            words
-                .filter(|(_, word)| word.iter().any(|byte| *byte != 0))
-                .map(|(at, _)| at),
-        );
-        for word in &launch.pointers {
-            pointers.insert(word.offset / WORD * WORD);
-            pointers.insert((word.offset + WORD - 1) / WORD * WORD);
+/// What is known of the eight bytes at each offset of the kernel's parameters that is a multiple of eight.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Words {
+    /// A pointer in some recorded launch.
+    pub pointers: BTreeSet<u32>,
+    /// Something in some launch, and a pointer in none.
+    pub numbers: BTreeSet<u32>,
+}
+
+/// Bytes of a word.
+const WORD: u32 = 8;
+/// Launches of which memory is looked at for words that are no pointers into allocations.
+const LAUNCHES: usize = 16;
+
+impl Words {
+    /// As recorded launches of a kernel have them.
+    fn of(archive: &Archive, kernel: &KernelRecord) -> Self {
+        let mut words = Self::default();
+        let heads = archive.launch_heads().iter();
+        let launches = heads.filter(|launch| launch.kernel == kernel.id);
+        // Pointers into memory that could not be recorded look like numbers.
+        let mut whole = true;
+        for (count, launch) in launches.enumerate() {
+            whole &= launch.notes.is_empty();
+            for word in &launch.pointers {
+                words.pointers.insert(word.offset / WORD * WORD);
+                words.pointers.insert(word.offset.next_multiple_of(WORD));
+            }
+            let filled = filled(launch);
+            // Pointers into variables of a module are no pointers into allocations.
+            let loaded =
+                match count < LAUNCHES && filled.iter().any(|(_, value)| is_plausible(*value)) {
+                    true => archive.load_launch(launch.id).ok(),
+                    false => None,
+                };
+            let leads = |value: u64| {
+                let loaded = loaded.iter().flat_map(|launch| &launch.before.regions);
+                let mut ranges = loaded.map(|region| (region.address, region.len));
+                ranges.any(|(start, len)| (start..=start.saturating_add(len)).contains(&value))
+            };
+            for (at, value) in filled {
+                match leads(value) {
+                    true => words.pointers.insert(at),
+                    false => words.numbers.insert(at),
+                };
+            }
         }
+        words.numbers = match whole {
+            true => &words.numbers - &words.pointers,
+            false => BTreeSet::new(),
+        };
+        words
     }
-    &filled - &pointers
+}
+
+/// Words of a launch's parameters that are not zero.
+fn filled(launch: &LaunchRecord) -> Vec<(u32, u64)> {
+    let (words, _) = launch.params.as_chunks::<{ WORD as usize }>();
+    let words = words.iter().map(|word| u64::from_le_bytes(*word));
+    let words = (0u32..).step_by(WORD as usize).zip(words);
+    words.filter(|(_, value)| *value != 0).collect()
+}
+
+/// Whether a number may be an address: not small, and no more than devices have.
+fn is_plausible(value: u64) -> bool {
+    (1 << 20..1 << 57).contains(&value)
 }

@@ -466,7 +466,10 @@ impl Reader {
     /// A number with its suffix, and with the quotes that part its digits.
     fn number(&mut self) {
         while let Some(letter) = self.peek(0) {
-            let parted = letter == '\'' && self.peek(1).is_some_and(is_word);
+            let parted = letter == '\''
+                && self
+                    .peek(1)
+                    .is_some_and(|next| is_word(next) || next.is_ascii_digit());
             let part = is_word(letter) || letter == '.' || letter.is_ascii_digit() || parted;
             if !part {
                 break;

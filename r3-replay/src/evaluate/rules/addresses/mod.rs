@@ -5,7 +5,7 @@
 //! all its definitions. `transfer` says what an instruction does to roots. An access whose address has no root that is an
 //! address is [`Broken`].
 //!
-//! What is taken for an address: a word of the kernel's parameters that may be a pointer, the address of a variable, what
+//! What is taken for an address: a word of the kernel's parameters that was a pointer or was never anything, the address of a variable, what
 //! lies in memory as 64 bits or is put together from pieces that do. Sums keep it, so do masks, selections, shuffles and
 //! conversions between address spaces; products, differences of two addresses, conversions to floating point do not. Words
 //! of parameters that were recorded and were a pointer in no launch are numbers. Loads from shared and local memory give
@@ -19,6 +19,7 @@ use std::collections::BTreeSet;
 use r3_ptx::isa::{Access, Form, Forms, Mnemonic, Opcode, OperandKind, Place, Space};
 use r3_ptx::typed::{Body, FnId, Function, Instruction, Module, Operand, RegId, Symbol, VarId};
 
+use super::ParameterWords;
 use super::code::Code;
 pub use roots::Roots;
 
@@ -62,7 +63,7 @@ pub struct Flow<'m> {
     module: &'m Module,
     reached: &'m [FnId],
     own: &'m BTreeSet<VarId>,
-    scalars: &'m BTreeSet<u32>,
+    words: &'m ParameterWords,
     /// By function, empty where it is not reached.
     states: Vec<State>,
     /// What was stored to shared and local memory.
@@ -74,15 +75,15 @@ pub struct Flow<'m> {
 /// counts as an address.
 const MOST_PASSES: usize = 200;
 
-/// Follows the values of a kernel. `own` are variables that the original has not; `scalars` offsets of parameter words that
-/// are no pointers.
-pub fn flow<'m>(code: &'m Code, own: &'m BTreeSet<VarId>, scalars: &'m BTreeSet<u32>) -> Flow<'m> {
+/// Follows the values of a kernel. `own` are variables that the original has not; `words` what is known of the kernel's
+/// parameters.
+pub fn flow<'m>(code: &'m Code, own: &'m BTreeSet<VarId>, words: &'m ParameterWords) -> Flow<'m> {
     let module = &code.module;
     let mut flow = Flow {
         module,
         reached: &code.reached,
         own,
-        scalars,
+        words,
         states: vec![State::default(); module.functions.len()],
         stack: Roots::NONE,
         changed: true,

