@@ -12,11 +12,13 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, SystemTime};
 
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::Statistics;
 use super::key::Key;
-use crate::recipe::{Failure, Product};
+use crate::recipe::Failure;
 
 /// How a file begins.
 const MAGIC: &[u8; 8] = b"R3CODE1\n";
@@ -144,7 +146,7 @@ impl Cache {
     }
 
     /// The answer to a question, if it is there.
-    pub(super) fn get(&self, key: &Key) -> Option<Result<Product, Failure>> {
+    pub(super) fn get<T: DeserializeOwned>(&self, key: &Key) -> Option<Result<T, Failure>> {
         let path = self.path(key);
         let found = match read(&path) {
             Ok(found) => found,
@@ -178,7 +180,7 @@ impl Cache {
     }
 
     /// Keeps an answer. That it cannot be kept is counted, and no error of the question.
-    pub(super) fn put(&self, key: &Key, answer: &Result<Product, Failure>) {
+    pub(super) fn put<T: Serialize>(&self, key: &Key, answer: &Result<T, Failure>) {
         let Some(bytes) = encode(key, answer) else {
             return;
         };
@@ -388,7 +390,7 @@ fn read(path: &Path) -> io::Result<Option<(File, Vec<u8>)>> {
 }
 
 /// A file's bytes: magic, checksum of what follows, and question and answer, compressed.
-fn encode(key: &Key, answer: &Result<Product, Failure>) -> Option<Vec<u8>> {
+fn encode<T: Serialize>(key: &Key, answer: &Result<T, Failure>) -> Option<Vec<u8>> {
     let plain = postcard::to_stdvec(&(&key.bytes, answer)).ok()?;
     if plain.len() as u64 > LONGEST {
         return None;
@@ -402,7 +404,7 @@ fn encode(key: &Key, answer: &Result<Product, Failure>) -> Option<Vec<u8>> {
 }
 
 /// Question and answer of a file's bytes; `None` when they are damaged.
-fn decode(bytes: &[u8]) -> Option<(Vec<u8>, Result<Product, Failure>)> {
+fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Option<(Vec<u8>, Result<T, Failure>)> {
     let rest = bytes.strip_prefix(MAGIC)?;
     let (sum, packed) = rest.split_first_chunk::<8>()?;
     if xxh3_64(packed).to_le_bytes() != *sum {
@@ -423,7 +425,7 @@ fn decode(bytes: &[u8]) -> Option<(Vec<u8>, Result<Product, Failure>)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::recipe::{FailureKind, Stage};
+    use crate::recipe::{FailureKind, Product, Stage};
 
     fn key(number: u8) -> Key {
         Key {
@@ -442,6 +444,10 @@ mod tests {
             notes: Vec::new(),
             timings: Vec::new(),
         })
+    }
+
+    fn found(cache: &Cache, key: &Key) -> Option<Result<Product, Failure>> {
+        cache.get(key)
     }
 
     /// Text that does not become smaller by packing.
@@ -468,16 +474,16 @@ mod tests {
     fn an_answer_is_found_by_its_question_alone() {
         let folder = tempfile::tempdir().unwrap();
         let cache = cache(folder.path(), 1 << 20);
-        assert_eq!(cache.get(&key(1)), None);
+        assert_eq!(found(&cache, &key(1)), None);
         cache.put(&key(1), &answer("one"));
-        assert_eq!(cache.get(&key(1)), Some(answer("one")));
-        assert_eq!(cache.get(&key(2)), None);
+        assert_eq!(found(&cache, &key(1)), Some(answer("one")));
+        assert_eq!(found(&cache, &key(2)), None);
         // The same hash is not enough.
         let twin = Key {
             bytes: vec![9],
             ..key(1)
         };
-        assert_eq!(cache.get(&twin), None);
+        assert_eq!(found(&cache, &twin), None);
         let refusal = Err(Failure {
             stage: Stage::Passes,
             kind: FailureKind::Refused,
@@ -504,14 +510,14 @@ mod tests {
             let mut bad = good.clone();
             bad[at] ^= 0x10;
             std::fs::write(&path, &bad).unwrap();
-            assert_eq!(cache.get(&key(1)), None, "byte {at}");
+            assert_eq!(found(&cache, &key(1)), None, "byte {at}");
             assert!(!path.exists());
             std::fs::write(&path, &good[..at]).unwrap();
-            assert_eq!(cache.get(&key(1)), None, "{at} bytes");
+            assert_eq!(found(&cache, &key(1)), None, "{at} bytes");
         }
         assert_eq!(cache.statistics().damaged, 2 * good.len() as u64);
         std::fs::write(&path, &good).unwrap();
-        assert_eq!(cache.get(&key(1)), Some(answer("one")));
+        assert_eq!(found(&cache, &key(1)), Some(answer("one")));
     }
 
     #[test]
@@ -530,7 +536,7 @@ mod tests {
         }
         assert_eq!(cache.statistics().evicted, 0);
         // The oldest is used again.
-        assert!(cache.get(&key(1)).is_some());
+        assert!(found(&cache, &key(1)).is_some());
         for number in 9..=14 {
             cache.put(&key(number), &answer(&noise(number.into(), size)));
         }
@@ -597,14 +603,14 @@ mod tests {
         let target = folder.path().join("precious");
         std::fs::write(&target, "x").unwrap();
         std::os::unix::fs::symlink(&target, &path).unwrap();
-        assert_eq!(cache.get(&key(1)), None);
+        assert_eq!(found(&cache, &key(1)), None);
         cache.put(&key(1), &answer("one"));
         assert_eq!(std::fs::read(&target).unwrap(), b"x");
-        assert_eq!(cache.get(&key(1)), Some(answer("one")));
+        assert_eq!(found(&cache, &key(1)), Some(answer("one")));
         // What nothing can be written to costs nothing but the count.
         std::fs::remove_file(&path).unwrap();
         std::fs::create_dir(&path).unwrap();
-        assert_eq!(cache.get(&key(1)), None);
+        assert_eq!(found(&cache, &key(1)), None);
         cache.put(&key(1), &answer("one"));
         assert!(cache.statistics().errors > 0);
     }
@@ -620,7 +626,7 @@ mod tests {
                     for round in 0..60 {
                         let number = ((round * 7 + writer) % 12) as u8 + 1;
                         let expected = answer(&noise(number.into(), 4000));
-                        if let Some(found) = cache.get(&key(number)) {
+                        if let Some(found) = found(&cache, &key(number)) {
                             assert_eq!(found, expected);
                         }
                         cache.put(&key(number), &expected);

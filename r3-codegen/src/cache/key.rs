@@ -6,23 +6,14 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::{Xxh3, xxh3_128};
 
+use super::includes::{self, Known};
 use crate::assemble::find::{CUOBJDUMP, NVDISASM, NVJITLINK, PTXAS, Tool};
 use crate::recipe::{AssemblerKind, Code, Compiler, Recipe, Source};
 use crate::source::find::{CLANG, NVCC, NVRTC};
-use crate::source::options::{Dialect, Options, Preprocess};
 use crate::{libdevice, passes};
 
 /// Increases when what is stored, or how a question is put, changes.
-const VERSION: u32 = 1;
-
-/// Variables with options and folders of headers for compilers of source: what they name may change any time.
-const OPTIONS_OF_COMPILERS: &[&str] = &[
-    "NVCC_PREPEND_FLAGS",
-    "NVCC_APPEND_FLAGS",
-    "CPATH",
-    "C_INCLUDE_PATH",
-    "CPLUS_INCLUDE_PATH",
-];
+const VERSION: u32 = 2;
 
 /// A question.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,6 +32,19 @@ struct Question<'a> {
     recipe: &'a Recipe,
 }
 
+/// The same of a source that is to be compiled by its own compiler alone.
+#[derive(Serialize)]
+struct SourceQuestion<'a> {
+    /// No recipe begins so.
+    kind: &'static str,
+    version: u32,
+    tools: Identity,
+    /// What it reads beside its text.
+    reads: Vec<File>,
+    source: &'a Source,
+    target: &'a str,
+}
+
 /// What answers a question.
 #[derive(Serialize)]
 struct Identity {
@@ -53,14 +57,14 @@ struct Identity {
 
 /// A file, told from others without reading it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct File {
+pub(super) struct File {
     path: PathBuf,
     /// Bytes, seconds and nanoseconds of its last change, number on its device. `None`: it is not there.
     state: Option<(u64, i64, i64, u64)>,
 }
 
 impl File {
-    fn of(path: &Path) -> File {
+    pub(super) fn of(path: &Path) -> File {
         // What a symbolic link leads to counts.
         let state = std::fs::metadata(path).ok().map(|found| {
             let (seconds, nanoseconds) = (found.mtime(), found.mtime_nsec());
@@ -70,6 +74,16 @@ impl File {
             path: path.to_owned(),
             state,
         }
+    }
+
+    /// Its length; `None`: it is not there.
+    pub(super) fn bytes(&self) -> Option<u64> {
+        self.state.map(|(bytes, _, _, _)| bytes)
+    }
+
+    #[cfg(test)]
+    pub(super) fn path(&self) -> &Path {
+        &self.path
     }
 }
 
@@ -127,27 +141,36 @@ impl Tools {
             Code::Ptx(_) => {}
             Code::Bitcode(_) | Code::Llvm(_) => paths.extend(&self.libdevice),
             Code::LtoIr(_) => paths.extend(&self.nvjitlink),
-            Code::Source(source) => {
-                paths.extend(&source.program);
-                let (nvcc, nvrtc, clang) = match source.compiler {
-                    Compiler::Any => (true, true, true),
-                    Compiler::Nvcc => (true, false, false),
-                    Compiler::Nvrtc => (false, true, false),
-                    Compiler::Clang => (false, false, true),
-                };
-                let lists = [
-                    (nvcc, &self.nvcc),
-                    (nvrtc, &self.nvrtc),
-                    (clang, &self.clang),
-                ];
-                for (takes_part, list) in lists {
-                    if takes_part {
-                        paths.extend(list);
-                    }
-                }
-                paths.extend(&self.libdevice);
+            // Asked as a question of its own.
+            Code::Source(_) => {}
+        }
+        self.identity_of(paths)
+    }
+
+    fn identity_of_source(&self, source: &Source) -> Identity {
+        let mut paths: Vec<&PathBuf> = self.llvm.iter().collect();
+        paths.extend(&source.program);
+        let (nvcc, nvrtc, clang) = match source.compiler {
+            Compiler::Any => (true, true, true),
+            Compiler::Nvcc => (true, false, false),
+            Compiler::Nvrtc => (false, true, false),
+            Compiler::Clang => (false, false, true),
+        };
+        let lists = [
+            (nvcc, &self.nvcc),
+            (nvrtc, &self.nvrtc),
+            (clang, &self.clang),
+        ];
+        for (takes_part, list) in lists {
+            if takes_part {
+                paths.extend(list);
             }
         }
+        paths.extend(&self.libdevice);
+        self.identity_of(paths)
+    }
+
+    fn identity_of(&self, paths: Vec<&PathBuf>) -> Identity {
         let mut files: Vec<File> = paths.into_iter().map(|path| File::of(path)).collect();
         files.dedup();
         Identity {
@@ -159,11 +182,9 @@ impl Tools {
 }
 
 impl Key {
-    /// The question of a recipe; `None` when answers to it cannot be kept.
+    /// The question of a recipe whose code is no source; `None` when answers to it cannot be kept.
     pub fn of(recipe: &Recipe, tools: &Tools) -> Option<Key> {
-        if let Code::Source(source) = &recipe.code
-            && !is_complete(source)
-        {
+        if let Code::Source(_) = &recipe.code {
             return None;
         }
         let bytes = postcard::to_stdvec(&Question {
@@ -171,57 +192,28 @@ impl Key {
             tools: tools.identity(recipe),
             recipe,
         });
-        let bytes = bytes.ok()?;
+        Self::new(bytes.ok()?)
+    }
+
+    /// The question of a source; `None` when answers to it cannot be kept, since nobody knows which files it reads.
+    pub fn of_source(source: &Source, target: &str, tools: &Tools, known: &Known) -> Option<Key> {
+        let bytes = postcard::to_stdvec(&SourceQuestion {
+            kind: "source by its own compiler",
+            version: VERSION,
+            tools: tools.identity_of_source(source),
+            reads: includes::files(source, known)?,
+            source,
+            target,
+        });
+        Self::new(bytes.ok()?)
+    }
+
+    fn new(bytes: Vec<u8>) -> Option<Key> {
         Some(Key {
             hash: xxh3_128(&bytes),
             bytes,
         })
     }
-}
-
-/// Whether all that a source reads is in it, the compiler's own headers apart.
-fn is_complete(source: &Source) -> bool {
-    if OPTIONS_OF_COMPILERS
-        .iter()
-        .any(|name| std::env::var_os(name).is_some())
-    {
-        return false;
-    }
-    // Names of files in options.
-    if source
-        .options
-        .iter()
-        .any(|option| option.contains('/') || option.starts_with('@'))
-    {
-        return false;
-    }
-    let dialects = [Dialect::Nvcc, Dialect::Clang, Dialect::Nvrtc];
-    let reads_files = dialects.into_iter().any(|dialect| {
-        let options = Options::read(&source.options, dialect);
-        options
-            .preprocess
-            .iter()
-            .any(|item| !matches!(item, Preprocess::Define(_) | Preprocess::Undefine(_)))
-    });
-    // `#include "…"` may be a file beside it.
-    let beside = source.directory.is_some() || source.name.is_absolute();
-    let quotes = std::iter::once(&source.text)
-        .chain(source.headers.iter().map(|(_, text)| text))
-        .any(|text| quotes(text, source));
-    let reads_beside = beside && quotes;
-    !reads_files && !reads_beside
-}
-
-/// Whether a text includes a file by a name in quotes that is not given with the source, or by a macro.
-fn quotes(text: &str, source: &Source) -> bool {
-    let included = text.split("include").skip(1).filter_map(|rest| {
-        let rest = rest.strip_prefix("_next").unwrap_or(rest).trim_start();
-        let rest = rest.strip_prefix('"')?;
-        rest.split('"').next()
-    });
-    let mut unknown =
-        included.filter(|name| !source.headers.iter().any(|(given, _)| given == name));
-    unknown.next().is_some()
 }
 
 /// What tells a program from every other one: the number that its linker gave it by its content, else its content itself.
@@ -273,42 +265,6 @@ fn mapped(name: &str) -> Vec<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn source(text: &str, options: &[&str]) -> Source {
-        Source {
-            text: text.to_owned(),
-            name: "k.cu".into(),
-            headers: vec![("given.h".to_owned(), "int x;".to_owned())],
-            name_expressions: Vec::new(),
-            compiler: Compiler::Any,
-            program: None,
-            options: options.iter().map(|option| (*option).to_owned()).collect(),
-            directory: None,
-        }
-    }
-
-    #[test]
-    fn sources_that_read_other_files_are_not_kept() {
-        assert!(is_complete(&source(
-            "__global__ void k() {}",
-            &["-O3", "-DN=3", "-use_fast_math"]
-        )));
-        for options in [
-            &["-I", "include"][..],
-            &["-Iinclude"],
-            &["-isystem", "x"],
-            &["-include", "x.h"],
-            &["--options-file", "/x"],
-            &["@file"],
-        ] {
-            assert!(!is_complete(&source("", options)), "{options:?}");
-        }
-        let mut beside = source("#include \"given.h\"\n#include <cuda_fp16.h>", &[]);
-        beside.directory = Some("somewhere".into());
-        assert!(is_complete(&beside));
-        beside.text = "# include  \"other.h\"".to_owned();
-        assert!(!is_complete(&beside));
-    }
 
     #[test]
     fn a_program_is_told_from_others() {

@@ -10,18 +10,24 @@
 //!                                    worker ──► answer ──► file (written aside, then renamed)
 //! ```
 //!
+//! A recipe of CUDA C++ is two questions: what its compiler makes of the source, and what becomes of that. The first depends on the
+//! text, the compiler's options, the target, and on all files that it may include (`includes`); all recipes of one source share its answer.
+//! The latest of these answers are kept in memory too, also without a folder.
+//!
 //! # What holds
 //!
 //! - **The same answer as by compiling.** A file holds the whole recipe and the tools' identity and is compared with the
 //!   question: no hash is trusted. [`CachedPool::compile_twice`] compiles past the cache, and compares.
 //! - **Only what is certain is kept**: products, and refusals, which come again. Crashes, time and memory limits and missing
-//!   tools are asked anew. A source that reads files which nobody named is not kept, since these may change.
+//!   tools are asked anew. A source that reads files which nobody knows before is not kept, since these may change.
 //! - **A damaged file is a miss** and is removed. A full disk, or a folder that nothing can be written to, costs time only.
 //! - **Nobody else's folder.** The folder belongs to this user and is closed to others, else it is refused; so is each file.
 //! - **Bounded.** Beyond a size, what was not used for longest goes. Several processes may share a folder.
 
 mod folder;
+mod includes;
 mod key;
+mod recent;
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -29,12 +35,15 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
-use crate::recipe::{Failure, FailureKind, Product, Recipe, Source, Stage};
+use crate::compile;
+use crate::recipe::{Code, Failure, FailureKind, Product, Recipe, Source, Stage};
 use crate::source::Compiled;
 use crate::worker::Pool;
 
 pub use folder::{Cache, CacheError, CacheOptions};
+use includes::Known;
 use key::{Key, Tools};
+use recent::Recent;
 
 /// What a cache did so far, in this process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -89,7 +98,11 @@ pub enum Unsteady {
 #[derive(Debug)]
 pub struct CachedPool {
     pool: Arc<Pool>,
-    cache: Option<(Cache, Tools)>,
+    cache: Option<Cache>,
+    tools: Tools,
+    /// What headers include, and what sources came to.
+    known: Known,
+    recent: Recent,
     under_way: Mutex<HashSet<u128>>,
     done: Condvar,
 }
@@ -97,12 +110,11 @@ pub struct CachedPool {
 impl CachedPool {
     /// A pool with a cache; without one it only compiles.
     pub fn new(pool: Arc<Pool>, cache: Option<Cache>) -> CachedPool {
-        let tools = |cache| {
-            let tools = Tools::of(&pool.command().program);
-            (cache, tools)
-        };
         CachedPool {
-            cache: cache.map(tools),
+            cache,
+            tools: Tools::of(&pool.command().program),
+            known: Known::default(),
+            recent: Recent::default(),
             pool,
             under_way: Mutex::default(),
             done: Condvar::new(),
@@ -116,16 +128,13 @@ impl CachedPool {
 
     /// Where the cache is.
     pub fn folder(&self) -> Option<PathBuf> {
-        let (cache, _) = self.cache.as_ref()?;
-        Some(cache.folder().to_owned())
+        Some(self.cache.as_ref()?.folder().to_owned())
     }
 
     /// What the cache did so far.
     pub fn statistics(&self) -> Statistics {
         let cache = self.cache.as_ref();
-        cache
-            .map(|(cache, _)| cache.statistics())
-            .unwrap_or_default()
+        cache.map(Cache::statistics).unwrap_or_default()
     }
 
     /// As [`Pool::compile`], from the cache where it can be.
@@ -135,10 +144,13 @@ impl CachedPool {
 
     /// The same, and where the answer comes from.
     pub fn compile_telling(&self, recipe: &Recipe) -> (Result<Product, Failure>, Origin) {
-        let Some((cache, tools)) = &self.cache else {
+        if let Code::Source(source) = &recipe.code {
+            return self.compile_of_source(recipe, source);
+        }
+        let Some(cache) = &self.cache else {
             return (self.pool.compile(recipe), Origin::Compiled);
         };
-        let Some(key) = Key::of(recipe, tools) else {
+        let Some(key) = Key::of(recipe, &self.tools) else {
             cache.passed();
             return (self.pool.compile(recipe), Origin::Compiled);
         };
@@ -151,6 +163,36 @@ impl CachedPool {
             cache.put(&key, &answer);
         }
         (answer, Origin::Compiled)
+    }
+
+    /// A recipe of a source: what its compiler makes of that is a question of its own.
+    fn compile_of_source(
+        &self,
+        recipe: &Recipe,
+        source: &Source,
+    ) -> (Result<Product, Failure>, Origin) {
+        let (source, target) = match compile::front_end(recipe, source) {
+            Ok(asked) => asked,
+            Err(failure) => return (Err(failure), Origin::Compiled),
+        };
+        let (compiled, first) = self.compile_source_telling(&source, &target);
+        let compiled = match compiled {
+            Ok(compiled) => compiled,
+            Err(failure) => return (Err(failure), first),
+        };
+        let rest = compile::behind_front_end(recipe, &compiled);
+        if matches!(rest.code, Code::Source(_)) {
+            return (self.pool.compile(recipe), Origin::Compiled);
+        }
+        let (mut product, second) = self.compile_telling(&rest);
+        if let Ok(product) = &mut product {
+            compile::of_source(product, recipe, &compiled);
+        }
+        let origin = match (first, second) {
+            (Origin::Cached, Origin::Cached) => Origin::Cached,
+            _ => Origin::Compiled,
+        };
+        (product, origin)
     }
 
     /// Compiles a recipe, whatever the cache has. Nothing is kept.
@@ -174,9 +216,42 @@ impl CachedPool {
         }
     }
 
-    /// As [`Pool::compile_source`]; nothing of it is kept.
-    pub fn compile_source(&self, source: &Source, target: &str) -> Result<Compiled, Failure> {
-        self.pool.compile_source(source, target)
+    /// What a source's own compiler makes of it, as [`Pool::compile_source`], and where the answer comes from.
+    pub fn compile_source_telling(
+        &self,
+        source: &Source,
+        target: &str,
+    ) -> (Result<Arc<Compiled>, Failure>, Origin) {
+        let Some(key) = Key::of_source(source, target, &self.tools, &self.known) else {
+            if let Some(cache) = &self.cache {
+                cache.passed();
+            }
+            let answer = self.pool.compile_source(source, target);
+            return (answer.map(Arc::new), Origin::Compiled);
+        };
+        let _alone = self.alone(key.hash);
+        if let Some(answer) = self.recent.get(&key) {
+            return (answer, Origin::Cached);
+        }
+        let kept = self.cache.as_ref().and_then(|cache| cache.get(&key));
+        let (answer, origin) = match kept {
+            Some(answer) => (answer, Origin::Cached),
+            None => {
+                let answer = self.pool.compile_source(source, target);
+                // A header that was changed meanwhile: which one was read is not known.
+                let still = Key::of_source(source, target, &self.tools, &self.known);
+                if !is_certain(&answer) || still.as_ref() != Some(&key) {
+                    return (answer.map(Arc::new), Origin::Compiled);
+                }
+                if let Some(cache) = &self.cache {
+                    cache.put(&key, &answer);
+                }
+                (answer, Origin::Compiled)
+            }
+        };
+        let answer = answer.map(Arc::new);
+        self.recent.put(key, answer.clone());
+        (answer, origin)
     }
 
     /// Waits until nobody else has this question compiled.
@@ -214,7 +289,7 @@ impl Drop for Alone<'_> {
 }
 
 /// Whether an answer comes again, each time.
-fn is_certain(answer: &Result<Product, Failure>) -> bool {
+fn is_certain<T>(answer: &Result<T, Failure>) -> bool {
     match answer {
         Ok(_) => true,
         Err(failure) => failure.kind == FailureKind::Refused && failure.stage != Stage::Worker,

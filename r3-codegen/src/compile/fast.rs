@@ -1,7 +1,7 @@
 //! Approximations that a source's own compiler makes.
 
 use super::Job;
-use crate::recipe::{Approximate, Change, Code, Knob, Source};
+use crate::recipe::{Approximate, Change, Knob, Product, Source};
 
 /// A source with what its compiler is told.
 pub(super) fn source(source: &Source, approximate: &Approximate) -> Source {
@@ -32,34 +32,34 @@ pub(super) fn notes(mut notes: Vec<String>, approximate: &Approximate) -> Vec<St
     notes
 }
 
-/// Tells what approximations of a source did: its compiler does not say where.
+/// Tells what approximations did that only a source's compiler could have made.
 pub(super) fn tell(job: &mut Job<'_>) {
-    let is_source = matches!(job.recipe.code, Code::Source(_));
-    let asked = job.recipe.approximate;
-    if is_source {
-        for change in &mut job.changes {
-            if matches!(change.knob, Knob::Division | Knob::Flush) {
-                change.places = None;
-            }
+    if job.recipe.approximate.functions {
+        job.changes.push(Change {
+            knob: Knob::Functions,
+            places: Some(0),
+        });
+        job.notes.push(
+            "fast mathematical functions are for source: here they are not calls any more"
+                .to_owned(),
+        );
+    }
+}
+
+/// Tells what approximations of a source did: its compiler does not say where.
+pub(super) fn tell_of_source(product: &mut Product, asked: &Approximate) {
+    for change in &mut product.changes {
+        if matches!(change.knob, Knob::Division | Knob::Flush) {
+            change.places = None;
         }
     }
     if asked.functions {
-        let places = match is_source {
-            true => None,
-            false => Some(0),
-        };
-        job.changes.push(Change {
+        product.changes.push(Change {
             knob: Knob::Functions,
-            places,
+            places: None,
         });
-        job.notes.push(
-            match is_source {
-                true => "mathematical functions are the compiler's fast ones",
-                false => {
-                    "fast mathematical functions are for source: here they are not calls any more"
-                }
-            }
-            .to_owned(),
-        );
+        product
+            .notes
+            .push("mathematical functions are the compiler's fast ones".to_owned());
     }
 }

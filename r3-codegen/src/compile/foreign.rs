@@ -104,6 +104,17 @@ pub(super) fn compile(job: &mut Job<'_>, form: Form<'_>) -> Result<Written, Fail
     Ok(Written { ptx, target })
 }
 
+/// Names of the kernels in bitcode; none where it cannot be read.
+pub(crate) fn kernels_of_bitcode(bytes: &[u8]) -> Vec<String> {
+    let context = Context::create();
+    let diagnostics = RefCell::new(Diagnostics::of(&context));
+    let module = read(&context, Form::Bitcode(bytes));
+    diagnostics.borrow_mut().take_errors();
+    module
+        .map(|module| keep::kernels(&module))
+        .unwrap_or_default()
+}
+
 /// Names of variables that the code uses and does not define, for people. IR that was lifted is like that: the definitions
 /// in its PTX are put back into the text that LLVM makes.
 fn undefined(module: &Module<'_>) -> Option<String> {

@@ -23,10 +23,12 @@ mod middle;
 mod text;
 
 use crate::passes::{self, PassError};
-use crate::recipe::{Change, Code, Cubin, Failure, Guard, Product, Recipe, Route, Stage};
+use crate::recipe::{Change, Code, Cubin, Failure, Guard, Product, Recipe, Route, Source, Stage};
 use crate::{assemble, source};
 use clock::Clock;
 use failure::{Cause, refused};
+
+pub(crate) use foreign::kernels_of_bitcode;
 
 /// Compiles a recipe in this process.
 ///
@@ -42,6 +44,15 @@ pub fn compile(recipe: &Recipe) -> Result<Product, Failure> {
 /// What was refused, and in which stage.
 pub fn compile_reporting(recipe: &Recipe, enter: &dyn Fn(Stage)) -> Result<Product, Failure> {
     ready(recipe).map_err(|error| error.failure(Stage::Passes))?;
+    if let Code::Source(source) = &recipe.code {
+        let mut clock = Clock::new(enter);
+        let (source, target) = front_end(recipe, source)?;
+        let compiled = clock.stage(Stage::Source, || source::compile(&source, &target))?;
+        let mut product = compile_reporting(&behind_front_end(recipe, &compiled), enter)?;
+        product.timings.splice(0..0, clock.times());
+        of_source(&mut product, recipe, &compiled);
+        return Ok(product);
+    }
     let mut job = Job {
         recipe,
         clock: Clock::new(enter),
@@ -50,7 +61,7 @@ pub fn compile_reporting(recipe: &Recipe, enter: &dyn Fn(Stage)) -> Result<Produ
         changes: Vec::new(),
         llvm: None,
     };
-    let made = job.made_of_source()?;
+    let made = job.made_of_lto_ir()?;
     let written = match made.as_ref().unwrap_or(&recipe.code) {
         Code::Ptx(text) => match recipe.route {
             Route::Text => text::compile(&mut job, text)?,
@@ -86,6 +97,39 @@ pub fn compile_reporting(recipe: &Recipe, enter: &dyn Fn(Stage)) -> Result<Produ
         notes: job.notes,
         timings: job.clock.times(),
     })
+}
+
+fn target(recipe: &Recipe) -> Result<&str, Failure> {
+    recipe.target.as_deref().ok_or_else(|| {
+        refused(
+            Stage::Source,
+            "a source is compiled for a target: name one, like sm_90",
+        )
+    })
+}
+
+/// What a recipe's source compiler is asked, and for which target. It depends on the source, the target and approximations
+/// alone, so that recipes that differ in anything else share the answer.
+pub(crate) fn front_end(recipe: &Recipe, source: &Source) -> Result<(Source, String), Failure> {
+    let target = target(recipe)?.to_owned();
+    Ok((fast::source(source, &recipe.approximate), target))
+}
+
+/// What is left of a recipe of a source when its compiler has made code of that.
+pub(crate) fn behind_front_end(recipe: &Recipe, compiled: &source::Compiled) -> Recipe {
+    let mut rest = recipe.clone();
+    rest.code = compiled.code.clone();
+    // Only a compiler of source can do that.
+    rest.approximate.functions = false;
+    rest
+}
+
+/// Tells of a product that its code was made of a source.
+pub(crate) fn of_source(product: &mut Product, recipe: &Recipe, compiled: &source::Compiled) {
+    let mut notes = vec![format!("compiled by {}", compiled.compiler)];
+    notes.extend(fast::notes(compiled.notes.clone(), &recipe.approximate));
+    product.notes.splice(0..0, notes);
+    fast::tell_of_source(product, &recipe.approximate);
 }
 
 /// LLVM's options and target, and what can be refused at once.
@@ -131,37 +175,16 @@ struct Written {
 }
 
 impl Job<'_> {
-    /// Code that some compiler makes of another form; `None` when there is nothing to make.
-    fn made_of_source(&mut self) -> Result<Option<Code>, Failure> {
+    /// PTX of LTO-IR; `None` when there is nothing to make.
+    fn made_of_lto_ir(&mut self) -> Result<Option<Code>, Failure> {
         let recipe = self.recipe;
-        let target = || {
-            recipe.target.as_deref().ok_or_else(|| {
-                refused(
-                    Stage::Source,
-                    "a source is compiled for a target: name one, like sm_90",
-                )
-            })
+        let Code::LtoIr(bytes) = &recipe.code else {
+            return Ok(None);
         };
-        match &recipe.code {
-            Code::Source(source) => {
-                let source = fast::source(source, &recipe.approximate);
-                let compiled = self
-                    .clock
-                    .stage(Stage::Source, || source::compile(&source, target()?))?;
-                self.notes
-                    .push(format!("compiled by {}", compiled.compiler));
-                self.notes
-                    .extend(fast::notes(compiled.notes, &recipe.approximate));
-                Ok(Some(compiled.code))
-            }
-            Code::LtoIr(bytes) => {
-                let ptx = self.clock.stage(Stage::Source, || {
-                    assemble::nvjitlink::lto_to_ptx(bytes, "LTO-IR", target()?, &[])
-                })?;
-                Ok(Some(Code::Ptx(ptx)))
-            }
-            Code::Ptx(_) | Code::Bitcode(_) | Code::Llvm(_) => Ok(None),
-        }
+        let ptx = self.clock.stage(Stage::Source, || {
+            assemble::nvjitlink::lto_to_ptx(bytes, "LTO-IR", target(recipe)?, &[])
+        })?;
+        Ok(Some(Code::Ptx(ptx)))
     }
 
     /// Tells when another version was written than was asked for: code and target may need more.

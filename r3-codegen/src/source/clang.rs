@@ -110,6 +110,7 @@ pub fn compile(source: &Source, target: &str) -> Result<Compiled, Failure> {
             true => Code::Ptx(String::from_utf8_lossy(&bytes).into_owned()),
             false => Code::Bitcode(bytes),
         },
+        kernels: Vec::new(),
         compiler: format!("clang {version}"),
         command: words,
         directory: unit.directory,

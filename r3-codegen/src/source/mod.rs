@@ -46,6 +46,8 @@ use crate::recipe::{Code, Compiler, Failure, FailureKind, Source, Stage};
 pub struct Compiled {
     /// PTX or bitcode.
     pub code: Code,
+    /// Names of the kernels in it.
+    pub kernels: Vec<String>,
     /// The compiler with its version: `nvcc 13.0.88`.
     pub compiler: String,
     /// What was run, or the options that a library was given.
@@ -69,7 +71,31 @@ pub fn compile(source: &Source, target: &str) -> Result<Compiled, Failure> {
         Compiler::Clang => clang::compile(source, target),
         Compiler::Any => any(source, target),
     };
-    one(source.compiler)
+    let mut compiled = one(source.compiler)?;
+    if compiled.kernels.is_empty() {
+        compiled.kernels = kernels(&compiled.code);
+    }
+    Ok(compiled)
+}
+
+/// Names of the kernels that a compiler made.
+fn kernels(code: &Code) -> Vec<String> {
+    match code {
+        Code::Ptx(text) => text.lines().filter_map(entry).collect(),
+        Code::Bitcode(bytes) => crate::compile::kernels_of_bitcode(bytes),
+        _ => Vec::new(),
+    }
+}
+
+/// The kernel that a line of PTX begins.
+fn entry(line: &str) -> Option<String> {
+    let (before, after) = line.split_once(".entry")?;
+    if before.contains("//") || !after.starts_with(char::is_whitespace) {
+        return None;
+    }
+    let end = |c: char| c == '(' || c == '{' || c.is_whitespace();
+    let name = after.trim_start().split(end).next()?;
+    Some(name.to_owned()).filter(|name| !name.is_empty())
 }
 
 /// The compiler of the source's own command, else nvcc, NVRTC, clang: the first that is there and takes the source.

@@ -37,6 +37,7 @@ pub fn compile(source: &Source, target: &str) -> Result<Compiled, Failure> {
     let version = version(&program);
     Ok(Compiled {
         code: Code::Ptx(String::from_utf8_lossy(&ptx).into_owned()),
+        kernels: Vec::new(),
         compiler: format!("nvcc {version}"),
         command: words,
         directory: unit.directory,

@@ -3,19 +3,103 @@
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::path::{Path, PathBuf};
 use std::ptr;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use libloading::Library;
 use libloading::os::unix::{Library as UnixLibrary, RTLD_GLOBAL, RTLD_NOW};
 
 use super::find::{NVRTC, Toolkit};
-use super::options::{Dialect, Options};
+use super::options::{Dialect, Options, Preprocess};
 use super::{Compiled, missing, refused, spell};
 use crate::recipe::{Code, Failure, FailureKind, Source, Stage};
 
 /// Longest log that is kept.
 const LOG: usize = 16 << 10;
 
-/// Compiles. The library runs in this process.
+/// Headers of C and C++ that NVRTC lacks, as far as kernels use them. [`Stand::Text`] stands for itself; [`Stand::Cccl`] is the toolkit's own
+/// form of a header, which takes longer to read.
+const STAND_INS: &[(&str, Stand)] = &[
+    ("cstdint", INTEGERS),
+    ("stdint.h", INTEGERS),
+    ("inttypes.h", INTEGERS),
+    ("cinttypes", INTEGERS),
+    ("cstddef", SIZES),
+    ("stddef.h", SIZES),
+    ("climits", LIMITS),
+    ("limits.h", LIMITS),
+    ("cfloat", LIMITS),
+    ("float.h", LIMITS),
+    ("cmath", MATHEMATICS),
+    ("math.h", MATHEMATICS),
+    // What it has without a header, or what only the host uses.
+    ("cassert", Stand::Text("")),
+    ("assert.h", Stand::Text("")),
+    ("cstdio", Stand::Text("")),
+    ("stdio.h", Stand::Text("")),
+    ("cstdlib", Stand::Text("")),
+    ("stdlib.h", Stand::Text("")),
+    ("cstring", Stand::Text("")),
+    ("string.h", Stand::Text("")),
+    ("array", Stand::Cccl),
+    ("complex", Stand::Cccl),
+    ("initializer_list", Stand::Cccl),
+    ("limits", Stand::Cccl),
+    ("tuple", Stand::Cccl),
+    ("type_traits", Stand::Cccl),
+    ("utility", Stand::Cccl),
+];
+
+/// What stands for a header.
+#[derive(Clone, Copy)]
+enum Stand {
+    Text(&'static str),
+    Cccl,
+}
+
+const INTEGERS: Stand = Stand::Text(include_str!("../../cuda/nvrtc/integers.h"));
+const SIZES: Stand = Stand::Text(include_str!("../../cuda/nvrtc/sizes.h"));
+const LIMITS: Stand = Stand::Text(include_str!("../../cuda/nvrtc/limits.h"));
+const MATHEMATICS: Stand = Stand::Text(include_str!("../../cuda/nvrtc/mathematics.h"));
+
+/// The first version that keeps headers which it has read, as long as its process lives.
+const KEEPS_HEADERS: (c_int, c_int) = (12, 8);
+
+/// The source with what stands for headers that neither it nor a folder of the user has.
+fn with_stand_ins(source: &Source, options: &Options, directory: &Path) -> Source {
+    let folders: Vec<PathBuf> = options
+        .preprocess
+        .iter()
+        .filter_map(|item| match item {
+            Preprocess::Include(folder)
+            | Preprocess::System(folder)
+            | Preprocess::Quote(folder)
+            | Preprocess::After(folder) => Some(directory.join(folder)),
+            _ => None,
+        })
+        .collect();
+    let mut source = source.clone();
+    for (name, stand) in STAND_INS {
+        let given = source.headers.iter().any(|(given, _)| given == name);
+        if given || folders.iter().any(|folder| folder.join(name).is_file()) {
+            continue;
+        }
+        let text = match stand {
+            Stand::Text(text) => (*text).to_owned(),
+            Stand::Cccl => format!(
+                "#pragma once\n#include <cuda/std/{name}>\nnamespace std {{ using namespace cuda::std; }}\n"
+            ),
+        };
+        source.headers.push(((*name).to_owned(), text));
+    }
+    source
+}
+
+/// Whether this is a process for compiling, with a folder of its own to be in.
+fn is_worker() -> bool {
+    std::env::current_dir().is_ok_and(|folder| folder == std::env::temp_dir())
+}
+
+/// Compiles. The library runs in this process, and stays in it.
 pub fn compile(source: &Source, target: &str) -> Result<Compiled, Failure> {
     let path = match &source.program {
         Some(path) => path.clone(),
@@ -23,7 +107,7 @@ pub fn compile(source: &Source, target: &str) -> Result<Compiled, Failure> {
             .find()
             .unwrap_or_else(|| PathBuf::from("libnvrtc.so.13")),
     };
-    let nvrtc = Nvrtc::load(&path)?;
+    let nvrtc = loaded(&path)?;
     let options = Options::read(&source.options, Dialect::Nvrtc);
     let directory = match &source.directory {
         Some(directory) => directory.clone(),
@@ -40,10 +124,15 @@ pub fn compile(source: &Source, target: &str) -> Result<Compiled, Failure> {
     let toolkit = beside(&path).or_else(|| Toolkit::find(options.toolkit.as_deref()));
     let folders = toolkit.iter().flat_map(Toolkit::includes);
     words.extend(folders.map(|folder| format!("-I{}", folder.display())));
-    let ptx = nvrtc.ptx(source, &words)?;
     let (major, minor) = nvrtc.version();
+    let mut all = words.clone();
+    if (major, minor) >= KEEPS_HEADERS && is_worker() {
+        all.push("--pch".to_owned());
+    }
+    let ptx = nvrtc.ptx(&with_stand_ins(source, &options, &directory), &all)?;
     Ok(Compiled {
         code: Code::Ptx(ptx),
+        kernels: Vec::new(),
         compiler: format!("nvrtc {major}.{minor}"),
         command: words,
         directory,
@@ -76,6 +165,18 @@ struct Nvrtc {
 struct Created<'n> {
     nvrtc: &'n Nvrtc,
     program: Program,
+}
+
+/// The library, loaded once: it is large, and what it has read of headers goes with it.
+fn loaded(path: &Path) -> Result<Arc<Nvrtc>, Failure> {
+    static LOADED: Mutex<Vec<(PathBuf, Arc<Nvrtc>)>> = Mutex::new(Vec::new());
+    let mut all = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, known)) = all.iter().find(|(known, _)| known == path) {
+        return Ok(known.clone());
+    }
+    let new = Arc::new(Nvrtc::load(path)?);
+    all.push((path.to_owned(), new.clone()));
+    Ok(new)
 }
 
 impl Nvrtc {

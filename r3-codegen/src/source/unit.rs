@@ -40,7 +40,7 @@ impl Unit {
         let mut includes = Vec::new();
         let own = directory.join(&source.name);
         let same = std::fs::read(&own).is_ok_and(|text| text == source.text.as_bytes());
-        let file = if same && source.headers.is_empty() {
+        let file = if same && source.headers.is_empty() && source.name_expressions.is_empty() {
             own
         } else {
             includes.extend(
@@ -53,7 +53,7 @@ impl Unit {
             if file.extension().is_none() {
                 file.set_extension("cu");
             }
-            write(&file, &source.text)?;
+            write(&file, &with_instances(source))?;
             file
         };
         if !source.headers.is_empty() {
@@ -70,6 +70,17 @@ impl Unit {
             includes,
         })
     }
+}
+
+/// The text, with a function of the host behind it that uses the instances of templates which the code must have.
+fn with_instances(source: &Source) -> String {
+    let mut text = source.text.clone();
+    if !source.name_expressions.is_empty() {
+        let uses = source.name_expressions.iter();
+        let uses: String = uses.map(|name| format!(" (void)(&{name});")).collect();
+        text.push_str(&format!("\nvoid r3_instances() {{{uses} }}\n"));
+    }
+    text
 }
 
 /// The path of a header. Names come from archives: none leads out of the folder.
