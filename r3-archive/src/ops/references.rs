@@ -153,7 +153,7 @@ impl Checker<'_> {
             for code in &tuned.code {
                 self.blob(&what, &code.code);
             }
-            for source in &tuned.source {
+            if let Some(source) = &tuned.source {
                 self.blob(&what, &source.text);
                 self.blob(&what, &source.given);
             }

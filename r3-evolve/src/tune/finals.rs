@@ -181,6 +181,7 @@ impl Final<'_> {
             most_pairs: fine.final_pairs,
             warmup_pairs: fine.final_warmup,
             again: true,
+            allowed: self.settings.allowed.clone(),
             ..Plan::final_claim()
         };
         if let Some(regime) = self.settings.regime {
