@@ -22,6 +22,10 @@ pub mod data;
 
 pub mod gather;
 
+pub mod page;
+
+pub mod draw;
+
 pub mod escape;
 
 pub mod status;
@@ -30,4 +34,5 @@ pub mod dashboard;
 
 pub use dashboard::dashboard;
 pub use data::Report;
+pub use page::page;
 pub use status::status;

@@ -1,0 +1,180 @@
+// Shows the variant that is chosen: by a click, by the keyboard, or by the address (#v12). All text goes in as text.
+"use strict";
+(() => {
+  const report = JSON.parse(document.getElementById("data").textContent);
+  const panel = document.getElementById("variant");
+  if (!panel) return;
+  const variants = new Map(report.variants.map((one) => [one.number, one]));
+  const children = new Map();
+  for (const one of report.variants) {
+    for (const parent of one.parents) {
+      if (!children.has(parent)) children.set(parent, []);
+      children.get(parent).push(one.number);
+    }
+  }
+
+  function element(name, attributes, ...content) {
+    const made = document.createElement(name);
+    for (const [key, value] of Object.entries(attributes || {})) made.setAttribute(key, value);
+    made.append(...content.filter((part) => part !== null && part !== undefined));
+    return made;
+  }
+
+  const link = (number) => element("a", { href: "#v" + number, "data-variant": number }, String(number));
+
+  function links(numbers) {
+    const all = element("span");
+    numbers.forEach((number, index) => all.append(index ? ", " : "", link(number)));
+    return all;
+  }
+
+  function times(of) {
+    if (!of) return "–";
+    if (of.low === of.high) return of.median.toFixed(4);
+    return `${of.median.toFixed(3)} (${of.low.toFixed(3)} to ${of.high.toFixed(3)})`;
+  }
+
+  function pairs(rows) {
+    const list = element("dl");
+    for (const [name, value] of rows) list.append(element("dt", {}, name), element("dd", {}, value));
+    return list;
+  }
+
+  function table(headings, rows) {
+    const cells = (kind, row) => row.map((cell, column) =>
+      element(kind, headings[column].startsWith("#") ? { class: "number" } : {}, cell));
+    const names = headings.map((heading) => heading.replace(/^#/, ""));
+    return element("div", { class: "scroll" }, element("table", {},
+      element("thead", {}, element("tr", {}, ...cells("th", names))),
+      element("tbody", {}, ...rows.map((row) => element("tr", {}, ...cells("td", row))))));
+  }
+
+  function folded(title, content) {
+    return element("details", {}, element("summary", {}, title), content);
+  }
+
+  function difference(text) {
+    const box = element("pre", { class: "diff", tabindex: "0" });
+    const kinds = { "+": "added", "-": "removed", "@": "place" };
+    text.replace(/\n$/, "").split("\n").forEach((line, index) => {
+      const kind = index < 2 ? "file" : kinds[line[0]] || "same";
+      box.append(element("span", { class: kind }, line + "\n"));
+    });
+    return box;
+  }
+
+  function code(text) {
+    return element("pre", { class: "source", tabindex: "0" }, element("code", {}, text));
+  }
+
+  function describe(one) {
+    const parts = [];
+    parts.push(element("h3", {}, "Variant " + one.number));
+    const right = one.verdict === "right";
+    parts.push(element("p", {},
+      element("span", { class: right ? "verdict right" : "verdict" }, one.verdict),
+      one.times ? times(one.times) + " of the captured binary's time" : null));
+    if (one.what) parts.push(element("p", {}, one.what));
+    if (one.reason) parts.push(element("p", { class: "reason" }, one.reason));
+    const facts = [
+      ["made by", one.by ? `${one.operator}: ${one.by}` : one.operator],
+      ["on island", String(one.island)],
+    ];
+    if (one.parents.length) facts.push(["from", links(one.parents)]);
+    const below = children.get(one.number) || [];
+    if (below.length) facts.push(["became", links(below)]);
+    facts.push(["tokens", String(one.tokens)], ["distance from the source as given", one.distance.toFixed(3)]);
+    if (right) facts.push(["checked on every launch, and with perturbed inputs", one.checked ? "yes" : "no"]);
+    parts.push(pairs(facts));
+
+    parts.push(element("h4", {}, "Configuration"));
+    parts.push(one.configuration.length
+      ? element("p", {}, element("code", {}, one.configuration.join(" ")))
+      : element("p", {}, "As the text is: nothing was changed."));
+
+    if (one.diff) {
+      parts.push(element("h4", {}, "Difference to variant " + one.parents[0]));
+      parts.push(difference(one.diff));
+    }
+    if (one.text) {
+      if (one.diff) parts.push(folded("Whole file", code(one.text)));
+      else parts.push(element("h4", {}, "Source"), code(one.text));
+    } else if (!one.diff) {
+      parts.push(element("p", {}, "Its text is that of its parent."));
+    }
+
+    if (one.launches.length) {
+      parts.push(element("h4", {}, "Measurements"));
+      parts.push(table(["#launch", "", "verdict", "#captured binary", "#variant", "#ratio"], one.launches.map((row) => [
+        row.launch, row.role, row.verdict,
+        row.took ? row.took[0] : "–", row.took ? row.took[1] : "–", times(row.times),
+      ])));
+    }
+    if (one.code.length) {
+      parts.push(element("h4", {}, "What its code is like"), pairs(one.code));
+    }
+    if (one.tried.length) {
+      const rows = one.tried.map((row) => [
+        String(row.number), row.why, row.configuration.join(" ") || "–",
+        row.verdict || "under way", times(row.times), String(row.pairs || "–"),
+      ]);
+      parts.push(folded(`Evaluations (${rows.length})`,
+        table(["#number", "why", "configuration", "verdict", "#time", "#pairs"], rows)));
+    }
+    return parts;
+  }
+
+  let chosen = null;
+  function choose(number, moved) {
+    const one = variants.get(number);
+    if (!one) return false;
+    chosen = number;
+    panel.replaceChildren(...describe(one));
+    panel.setAttribute("aria-label", "Variant " + number);
+    panel.parentElement.classList.add("chosen");
+    panel.scrollTop = 0;
+    for (const button of document.querySelectorAll(".heat button")) {
+      button.setAttribute("aria-pressed", String(Number(button.dataset.variant) === number));
+    }
+    if (moved) {
+      history.replaceState(null, "", "#v" + number);
+      const place = panel.getBoundingClientRect();
+      if (place.top < 0 || place.top > innerHeight * 0.6) panel.scrollIntoView({ block: "start" });
+    }
+    return true;
+  }
+
+  document.addEventListener("click", (event) => {
+    const from = event.target.closest("[data-variant]");
+    if (!from) return;
+    event.preventDefault();
+    choose(Number(from.dataset.variant), true);
+    if (!from.closest(".heat")) panel.focus({ preventScroll: true });
+  });
+
+  // Arrows go from cell to cell, over empty ones.
+  const ways = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
+  document.addEventListener("keydown", (event) => {
+    const from = event.target.closest(".heat button");
+    const way = ways[event.key];
+    if (!from || !way) return;
+    event.preventDefault();
+    const rows = [...from.closest("tbody").rows];
+    let cell = from.parentElement;
+    let [column, row] = [cell.cellIndex, rows.indexOf(cell.parentElement)];
+    while ((cell = rows[row += way[1]]?.cells[column += way[0]])) {
+      const button = cell.querySelector("button");
+      if (button) {
+        button.focus();
+        break;
+      }
+    }
+  });
+
+  const addressed = () => {
+    const named = /^#v(\d+)$/.exec(location.hash);
+    return named ? choose(Number(named[1]), true) : false;
+  };
+  addEventListener("hashchange", addressed);
+  if (!addressed() && report.best !== null) choose(report.best, false);
+})();
