@@ -484,7 +484,7 @@ mod tests {
             ..key(1)
         };
         assert_eq!(found(&cache, &twin), None);
-        let refusal = Err(Failure {
+        let refusal: Result<Product, _> = Err(Failure {
             stage: Stage::Passes,
             kind: FailureKind::Refused,
             message: "no such pass".to_owned(),

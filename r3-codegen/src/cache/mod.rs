@@ -186,7 +186,7 @@ impl CachedPool {
         }
         let (mut product, second) = self.compile_telling(&rest);
         if let Ok(product) = &mut product {
-            compile::of_source(product, recipe, &compiled);
+            compile::of_source(product, &recipe.approximate, &compiled);
         }
         let origin = match (first, second) {
             (Origin::Cached, Origin::Cached) => Origin::Cached,

@@ -23,7 +23,9 @@ mod middle;
 mod text;
 
 use crate::passes::{self, PassError};
-use crate::recipe::{Change, Code, Cubin, Failure, Guard, Product, Recipe, Route, Source, Stage};
+use crate::recipe::{
+    Approximate, Change, Code, Cubin, Failure, Guard, Product, Recipe, Route, Source, Stage,
+};
 use crate::{assemble, source};
 use clock::Clock;
 use failure::{Cause, refused};
@@ -50,7 +52,7 @@ pub fn compile_reporting(recipe: &Recipe, enter: &dyn Fn(Stage)) -> Result<Produ
         let compiled = clock.stage(Stage::Source, || source::compile(&source, &target))?;
         let mut product = compile_reporting(&behind_front_end(recipe, &compiled), enter)?;
         product.timings.splice(0..0, clock.times());
-        of_source(&mut product, recipe, &compiled);
+        of_source(&mut product, &recipe.approximate, &compiled);
         return Ok(product);
     }
     let mut job = Job {
@@ -112,7 +114,7 @@ fn target(recipe: &Recipe) -> Result<&str, Failure> {
 /// alone, so that recipes that differ in anything else share the answer.
 pub(crate) fn front_end(recipe: &Recipe, source: &Source) -> Result<(Source, String), Failure> {
     let target = target(recipe)?.to_owned();
-    Ok((fast::source(source, &recipe.approximate), target))
+    Ok((with_approximations(source, &recipe.approximate), target))
 }
 
 /// What is left of a recipe of a source when its compiler has made code of that.
@@ -124,12 +126,17 @@ pub(crate) fn behind_front_end(recipe: &Recipe, compiled: &source::Compiled) -> 
     rest
 }
 
+/// A source with what its compiler is told of approximations. What is not told that way is done to what it makes.
+pub fn with_approximations(source: &Source, approximate: &Approximate) -> Source {
+    fast::source(source, approximate)
+}
+
 /// Tells of a product that its code was made of a source.
-pub(crate) fn of_source(product: &mut Product, recipe: &Recipe, compiled: &source::Compiled) {
+pub fn of_source(product: &mut Product, approximate: &Approximate, compiled: &source::Compiled) {
     let mut notes = vec![format!("compiled by {}", compiled.compiler)];
-    notes.extend(fast::notes(compiled.notes.clone(), &recipe.approximate));
+    notes.extend(fast::notes(compiled.notes.clone(), approximate));
     product.notes.splice(0..0, notes);
-    fast::tell_of_source(product, &recipe.approximate);
+    fast::tell_of_source(product, approximate);
 }
 
 /// LLVM's options and target, and what can be refused at once.

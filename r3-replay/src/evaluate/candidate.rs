@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use r3_codegen::recipe::{Bounds, CacheOperators, Compiler, Contraction};
+use r3_codegen::recipe::{self, Bounds, CacheOperators, Compiler, Contraction};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_128;
 
@@ -124,6 +124,22 @@ impl Default for Build {
             cache_operators: CacheOperators::default(),
             bounds: Bounds::default(),
             assembler_options: Vec::new(),
+        }
+    }
+}
+
+impl Build {
+    /// Its approximations, as recipes have them.
+    pub fn approximate(&self) -> recipe::Approximate {
+        let Approximate {
+            division,
+            flush,
+            functions,
+        } = self.approximate;
+        recipe::Approximate {
+            division,
+            flush,
+            functions,
         }
     }
 }

@@ -6,6 +6,7 @@
 pub mod limits;
 
 mod origins;
+mod sources;
 mod specialise;
 
 use std::collections::HashMap;
@@ -15,9 +16,10 @@ use r3_archive::Archive;
 use r3_archive::model::{KernelId, KernelRecord, LaunchId, LaunchRecord, ParamLayout};
 use r3_codegen::assemble::arch_for;
 use r3_codegen::recipe::{
-    self, Assembler, AssemblerKind, Code, Contraction, Emit, Pipeline, Product, Recipe,
+    self, Assembler, AssemblerKind, Code, Contraction, Emit, Pipeline, Preset, Product, Recipe,
     Specialisation, Unroll,
 };
+use r3_codegen::source::Compiled;
 
 use super::candidate::{Build, Candidate, CandidateCode, Route};
 use super::describe::KernelDescription;
@@ -142,6 +144,25 @@ impl Subject {
 
     /// What is to be compiled for a candidate, and how it will be launched.
     pub fn build(&self, candidate: &Candidate, plan: &Plan) -> Result<Built, Refusal> {
+        self.build_with(candidate, plan, None)
+    }
+
+    /// The same of a candidate whose source was compiled by its own compiler already.
+    pub fn build_compiled(
+        &self,
+        candidate: &Candidate,
+        plan: &Plan,
+        compiled: &Compiled,
+    ) -> Result<Built, Refusal> {
+        self.build_with(candidate, plan, Some(compiled))
+    }
+
+    fn build_with(
+        &self,
+        candidate: &Candidate,
+        plan: &Plan,
+        compiled: Option<&Compiled>,
+    ) -> Result<Built, Refusal> {
         let shapes = self.shapes(candidate, plan)?;
         let mut built = Built {
             code: BuiltCode::Recorded,
@@ -161,10 +182,16 @@ impl Subject {
                 built.code = BuiltCode::Image(image);
             }
             _ => {
-                let origin = self.origin(&candidate.code)?;
+                let origin = match (&candidate.code, compiled) {
+                    (CandidateCode::Source(source), Some(compiled)) => {
+                        self.origin_of_source(source, compiled)?
+                    }
+                    (code, _) => self.origin(code)?,
+                };
                 // What is known before it is compiled: nothing of registers.
                 self.check(&built, &limits::Known::default())?;
-                let recipe = self.recipe(&origin, candidate, plan, &mut built)?;
+                let recipe =
+                    self.recipe(&origin, candidate, plan, compiled.is_some(), &mut built)?;
                 built.code = BuiltCode::Recipe(Box::new(recipe), origin.kernel.clone());
             }
         }
@@ -259,6 +286,7 @@ impl Subject {
         origin: &Origin,
         candidate: &Candidate,
         plan: &Plan,
+        compiled: bool,
         built: &mut Built,
     ) -> Result<Recipe, Refusal> {
         let build = &candidate.build;
@@ -278,6 +306,11 @@ impl Subject {
             )));
         }
         let specialisation = self.specialisation(&build.specialise, plan, built)?;
+        // clang's front end leaves all passes to who comes after it.
+        let raw = matches!(
+            (&candidate.code, &origin.code),
+            (CandidateCode::Source(_), Code::Bitcode(_))
+        );
         Ok(Recipe {
             kernel: Some(origin.kernel.clone()),
             target: (!origin.names_target()).then_some(device),
@@ -286,6 +319,7 @@ impl Subject {
                 Route::Lift => recipe::Route::Lift,
             },
             pipeline: match build.passes.as_str() {
+                "" if raw => Pipeline::Preset(Preset::O3),
                 "" => Pipeline::Nothing,
                 passes => Pipeline::Text(passes.to_owned()),
             },
@@ -293,12 +327,12 @@ impl Subject {
             codegen_level: build.codegen_level,
             contraction: build.contraction,
             unroll: build.unroll,
-            inline_functions: build.inline_functions,
+            inline_functions: build.inline_functions || raw,
             keep_guards: build.keep_guards,
             approximate: recipe::Approximate {
-                division: build.approximate.division,
-                flush: build.approximate.flush,
-                functions: build.approximate.functions,
+                // A source's compiler was asked for them already.
+                functions: build.approximate.functions && !compiled,
+                ..build.approximate()
             },
             read_only_loads: build.read_only_loads,
             cache_operators: build.cache_operators,

@@ -1,14 +1,13 @@
 //! The code that a candidate begins with.
 
-use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
 
 use r3_archive::Archive;
 use r3_archive::model::KernelRecord;
-use r3_codegen::recipe::{Code, Source};
+use r3_codegen::recipe::Code;
 use r3_image::{Image, KernelInfo};
 
-use super::{Refusal, Subject};
+use super::{Refusal, Subject, sources};
 use crate::attach::matching::{self, Unfit};
 use crate::evaluate::candidate::CandidateCode;
 use crate::evaluate::outcome::Verdict;
@@ -16,9 +15,6 @@ use crate::remix::origin::{self, From, Origin};
 
 /// Which form of the archive.
 pub(super) type Key = Option<From>;
-
-/// Where CUDA C++ of a candidate seems to be, for messages.
-const SOURCE_NAME: &str = "candidate.cu";
 
 impl Subject {
     pub(super) fn origin(&self, code: &CandidateCode) -> Result<Arc<Origin>, Refusal> {
@@ -45,19 +41,7 @@ impl Subject {
                 given(Code::Bitcode(bytes.clone()), "the candidate's bitcode")
             }
             CandidateCode::Source(source) => {
-                let code = Code::Source(Source {
-                    text: source.text.clone(),
-                    name: PathBuf::from(match source.name.as_str() {
-                        "" => SOURCE_NAME,
-                        name => name,
-                    }),
-                    headers: source.headers.clone(),
-                    name_expressions: source.instances.clone(),
-                    compiler: source.compiler,
-                    program: source.program.as_ref().map(PathBuf::from),
-                    options: source.options.clone(),
-                    directory: source.directory.as_ref().map(PathBuf::from),
-                });
+                let code = Code::Source(sources::source(source)?);
                 let mut origin = given(code, "the candidate's source");
                 if let Some(kernel) = &source.kernel {
                     origin.kernel.clone_from(kernel);
@@ -93,7 +77,13 @@ pub(super) fn fits(
         Ok(()) | Err(Unfit::Unknown) => Ok(()),
         Err(unfit) => Err(Refusal {
             verdict: Verdict::NoCode,
-            reason: format!("the code is of another kernel with this name: {unfit}"),
+            reason: match unfit {
+                Unfit::Count { .. } | Unfit::Param { .. } => format!(
+                    "the code is of another kernel with this name: {unfit}\n{}",
+                    sources::layouts(info, &kernel.params)
+                ),
+                _ => format!("the code is of another kernel with this name: {unfit}"),
+            },
         }),
     }
 }

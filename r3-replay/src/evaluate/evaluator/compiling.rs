@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use r3_codegen::cache::{Cache, CacheOptions, CachedPool, Origin};
-use r3_codegen::recipe::{Failure, FailureKind, Product, Recipe, Resources};
+use r3_codegen::recipe::{Failure, FailureKind, Product, Recipe, Resources, Source};
+use r3_codegen::source::Compiled;
 use r3_codegen::worker::{Pool, WorkerCommand};
 use xxhash_rust::xxh3::{Xxh3, xxh3_128};
 
@@ -37,6 +38,8 @@ pub(super) struct Effort {
     pub(super) ms: f64,
     /// Whether the cache had it.
     pub(super) cached: bool,
+    /// Whether a source had to be compiled by its own compiler.
+    source: bool,
 }
 
 /// One compilation, and whether the cache had it.
@@ -104,15 +107,50 @@ impl Compilers {
         let mut result = compiler::compile(&asking, recipe).result;
         // A compiler that somebody killed says nothing of the recipe, unless it happens again.
         if let Err(failure) = &result
-            && failure.kind == FailureKind::Crash
-            && failure.message.contains("(SIGKILL)")
+            && was_killed(failure)
         {
             result = compiler::compile(&asking, recipe).result;
         }
-        effort.cached = asking.hit.into_inner();
-        if !effort.cached {
+        let hit = asking.hit.into_inner();
+        effort.cached = hit && !effort.source;
+        if !hit {
             effort.ms += begun.elapsed().as_secs_f64() * 1e3;
         }
+        result
+    }
+
+    /// Has a source compiled by its own compiler, or takes what the cache has of it.
+    fn compile_source(
+        &self,
+        source: &Source,
+        target: &str,
+        effort: &mut Effort,
+    ) -> Result<Arc<Compiled>, Failure> {
+        let begun = Instant::now();
+        let mut result = self.cached.compile_source_telling(source, target);
+        // As with recipes.
+        if let (Err(failure), _) = &result
+            && was_killed(failure)
+        {
+            result = self.cached.compile_source_telling(source, target);
+        }
+        if result.1 == Origin::Compiled {
+            effort.source = true;
+            effort.ms += begun.elapsed().as_secs_f64() * 1e3;
+        }
+        result.0
+    }
+
+    /// The same, past the cache.
+    fn compile_source_again(
+        &self,
+        source: &Source,
+        target: &str,
+        effort: &mut Effort,
+    ) -> Result<Compiled, Failure> {
+        let begun = Instant::now();
+        let result = self.cached.pool().compile_source(source, target);
+        effort.ms += begun.elapsed().as_secs_f64() * 1e3;
         result
     }
 
@@ -130,6 +168,10 @@ impl Compilers {
     pub(super) fn stop(&self) {
         self.cached.pool().stop();
     }
+}
+
+fn was_killed(failure: &Failure) -> bool {
+    failure.kind == FailureKind::Crash && failure.message.contains("(SIGKILL)")
 }
 
 /// Compiles what is queued, until the end.
@@ -266,7 +308,11 @@ pub(super) fn make(
     plan: &Plan,
     effort: &mut Effort,
 ) -> Result<Code, NotMade> {
-    let built = subject.build(candidate, plan)?;
+    let front = front_end(inner, subject, candidate, plan, effort)?;
+    let built = match &front {
+        Some(compiled) => subject.build_compiled(candidate, plan, compiled)?,
+        None => subject.build(candidate, plan)?,
+    };
     let mut code = Code {
         image: None,
         guards: Vec::new(),
@@ -280,7 +326,11 @@ pub(super) fn make(
         BuiltCode::Image(image) => code.image = Some(image.clone()),
         BuiltCode::Recipe(recipe, name) => {
             let failed = |failure| NotMade::Failure(Box::new(failure));
-            let product = inner.compilers.compile(recipe, effort).map_err(failed)?;
+            let mut product = inner.compilers.compile(recipe, effort).map_err(failed)?;
+            if let Some(compiled) = &front {
+                let asked = candidate.build.approximate();
+                r3_codegen::compile::of_source(&mut product, &asked, compiled);
+            }
             let image = image_of(&product, name, inner.device.sm);
             if plan.compile_twice {
                 let again = inner
@@ -321,6 +371,41 @@ pub(super) fn make(
         }
     }
     Ok(code)
+}
+
+/// What the compiler of a candidate's source makes of that; `None` for candidates of other code.
+fn front_end(
+    inner: &Inner,
+    subject: &Subject,
+    candidate: &Candidate,
+    plan: &Plan,
+    effort: &mut Effort,
+) -> Result<Option<Arc<Compiled>>, NotMade> {
+    let CandidateCode::Source(given) = &candidate.code else {
+        return Ok(None);
+    };
+    let (source, target) = subject.asked_of_compiler(given)?;
+    let source = r3_codegen::compile::with_approximations(&source, &candidate.build.approximate());
+    let failed = |failure| NotMade::Failure(Box::new(failure));
+    let compilers = &inner.compilers;
+    let compiled = compilers
+        .compile_source(&source, &target, effort)
+        .map_err(failed)?;
+    if plan.compile_twice {
+        let again = compilers
+            .compile_source_again(&source, &target, effort)
+            .map_err(failed)?;
+        if again.code != compiled.code {
+            return Err(NotMade::Refusal(Refusal {
+                verdict: Verdict::NoCode,
+                reason: format!(
+                    "compiled twice by {}, the source came out differently: does it use __TIME__, __COUNTER__ or the like?",
+                    compiled.compiler
+                ),
+            }));
+        }
+    }
+    Ok(Some(compiled))
 }
 
 /// Whether code does nothing that it may not.
