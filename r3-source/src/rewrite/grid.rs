@@ -77,6 +77,12 @@ impl<'a> Meaning<'a> {
             && body.is_some_and(|body| !self.may_change(inner, body))
     }
 
+    /// Whether an expression is the number of all threads along any axis.
+    pub fn is_thread_count(&self, node: Node<'a>) -> bool {
+        AXES.iter()
+            .any(|axis| self.is_product(node, "blockDim", "gridDim", axis))
+    }
+
     fn is_product(&self, node: Node<'a>, one: &str, other: &str, axis: &str) -> bool {
         self.binary(self.uncast(node), "*").is_some_and(|(a, b)| {
             [(a, b), (b, a)]
@@ -394,7 +400,7 @@ impl<'a> Meaning<'a> {
             }
             _ => return false,
         };
-        threads <= LARGEST
+        threads * i128::from(times) <= LARGEST
             && self
                 .known(found.bound)
                 .is_some_and(|bound| bound <= LARGEST)

@@ -25,8 +25,10 @@ pub mod edit;
 pub mod facts;
 pub mod scene;
 
+mod alignment;
 mod bounds;
 mod constants;
+mod dependence;
 mod division;
 mod effects;
 mod grid;
@@ -36,10 +38,13 @@ mod meaning;
 mod memory;
 mod names;
 mod narrow;
+mod nests;
 mod padding;
 mod pointers;
 mod ranges;
+mod registers;
 mod roots;
+mod sums;
 mod tables;
 mod types;
 mod unroll;
@@ -222,6 +227,12 @@ const ALL: &[&dyn Operator] = &[
     &vector::VectorAccess,
     &vector::VectorSums,
     &narrow::NarrowIntegers,
+    &nests::Interchange,
+    &nests::InterchangeSums,
+    &nests::Fusion,
+    &registers::HoldInRegister,
+    &sums::SplitSums,
+    &alignment::AlignStructure,
 ];
 
 /// The operator of a name.

@@ -41,6 +41,9 @@ impl<'a> Meaning<'a> {
         if self.linear_index(node).is_some() {
             return self.threads().map(|threads| (0, 2 * threads + BLOCK));
         }
+        if self.is_thread_count(node) {
+            return self.threads().map(|threads| (1, 2 * threads + BLOCK));
+        }
         let field = |name| node.child_by_field_name(name);
         match node.kind() {
             "field_expression" => self.geometry(node),
