@@ -6,6 +6,7 @@ mod evolve;
 mod export;
 mod judging;
 mod output;
+mod report;
 mod resume;
 mod show;
 mod signals;
@@ -34,6 +35,7 @@ enum Command {
     Evolve(Box<evolve::Args>),
     Resume(Box<resume::Args>),
     Status(status::Args),
+    Report(report::Args),
     Show(show::Args),
     Export(export::Args),
     Simulate(simulate::Args),
@@ -86,6 +88,7 @@ pub fn main() -> ExitCode {
         Command::Evolve(args) => evolve::run(args, &mut out),
         Command::Resume(args) => resume::run(args, &mut out),
         Command::Status(args) => status::run(args, &mut out),
+        Command::Report(args) => report::run(args, &mut out),
         Command::Show(args) => show::run(args, &mut out),
         Command::Export(args) => export::run(args, &mut out),
         Command::Simulate(args) => simulate::run(args, &mut out),
