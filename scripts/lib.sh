@@ -18,5 +18,15 @@ die() {
 }
 have() { command -v "$1" >/dev/null 2>&1; }
 
+# The browser that tests open a report in; fails where there is none. tests/browser looks for the same names.
+browser() {
+    [ -z "${R3_BROWSER:-}" ] || { printf '%s\n' "$R3_BROWSER" && return; }
+    local name
+    for name in chromium-headless-shell chrome-headless-shell chromium chromium-browser google-chrome; do
+        ! command -v "$name" || return 0
+    done
+    return 1
+}
+
 # The version in the workspace's Cargo.toml.
 version() { sed -n '/^\[workspace.package\]/,/^\[/s/^version *= *"\(.*\)"/\1/p' "$root/Cargo.toml"; }

@@ -64,16 +64,14 @@ if [ $want_package = yes ]; then
 fi
 missing+=("${llvm[@]}")
 
+sudo=()
+[ "$(id -u)" = 0 ] || sudo=(sudo)
+known() { apt-cache show "$1" >/dev/null 2>&1; }
 if [ ${#missing[@]} -gt 0 ]; then
     have apt-get || die "missing: ${missing[*]} (Debian's names). Install them with this system's package manager."
-    sudo=()
-    if [ "$(id -u)" != 0 ]; then
-        have sudo || die "missing: ${missing[*]}. Install them as root: apt-get install ${missing[*]}"
-        sudo=(sudo)
-    fi
+    [ ${#sudo[@]} = 0 ] || have sudo || die "missing: ${missing[*]}. Install them as root: apt-get install ${missing[*]}"
     step "installing ${missing[*]}"
     "${sudo[@]}" apt-get update -qq
-    known() { apt-cache show "$1" >/dev/null 2>&1; }
     for package in "${llvm[@]}"; do
         # In some containers apt's own user may not open what checking signatures takes, and the lists stay old: as root, then.
         known "$package" || "${sudo[@]}" apt-get -o APT::Sandbox::User=root update -qq
@@ -83,6 +81,17 @@ if [ ${#missing[@]} -gt 0 ]; then
 LLVM 22.1 that was built with the target NVPTX."
     done
     DEBIAN_FRONTEND=noninteractive "${sudo[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}"
+fi
+
+# A test opens a report in a browser, and does nothing where there is none. Ubuntu has none as a package.
+headless() {
+    have apt-get && known chromium-headless-shell || return 1
+    [ ${#sudo[@]} = 0 ] || have sudo || return 1
+    step "installing chromium-headless-shell"
+    DEBIAN_FRONTEND=noninteractive "${sudo[@]}" apt-get install -y -qq --no-install-recommends chromium-headless-shell
+}
+if [ $want_test = yes ] && ! browser >/dev/null; then
+    headless || say "no browser could be had: the test that opens a report in one does nothing"
 fi
 
 # Rust is the developer's own: its version matters to more than this project.

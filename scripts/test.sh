@@ -15,6 +15,7 @@ cd "$root"
 # features that the tests ask of shared crates: otherwise they would be built a second time.
 nextest() {
     step "tests"
+    browser >/dev/null || say "no browser is there: the test that opens a report in one does nothing (R3_BROWSER names one)"
     cargo build --locked --workspace --lib --bins --tests
     TESTS_PREBUILT=1 cargo nextest run --locked --workspace "$@"
 }
