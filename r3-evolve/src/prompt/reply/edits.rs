@@ -56,7 +56,7 @@ pub fn apply(
     let mut new = texts.to_vec();
     for (index, place) in found.iter().rev() {
         if let (Some(text), Some(edit)) = (new.get_mut(place.region), edits.get(*index)) {
-            put(text, &place.span, &edit.replace);
+            put(text, &place.span, edit);
         }
     }
     for index in later {
@@ -66,7 +66,7 @@ pub fn apply(
         match look(&edit.search, &new) {
             Look::Once(place) => {
                 if let Some(text) = new.get_mut(place.region) {
-                    put(text, &place.span, &edit.replace);
+                    put(text, &place.span, edit);
                 }
             }
             Look::Several(at) => return Err(ambiguous(index, edit, at)),
@@ -103,7 +103,9 @@ fn look(search: &str, texts: &[String]) -> Look {
                     .count()
                     + 1
             };
-            return Look::Several(places.iter().map(line).collect());
+            let mut lines: Vec<usize> = places.iter().map(line).collect();
+            lines.sort_unstable();
+            return Look::Several(lines);
         }
         if let Some(place) = places.pop() {
             return Look::Once(place);
@@ -112,23 +114,58 @@ fn look(search: &str, texts: &[String]) -> Look {
     Look::Nowhere
 }
 
-/// Replaces whole lines when the place is whole lines, else the bytes alone.
-fn put(text: &mut String, span: &Range<usize>, replace: &str) {
-    let begins = text
-        .get(..span.start)
-        .is_none_or(|before| before.is_empty() || before.ends_with('\n'));
+/// Replaces what was found; lines that nothing replaces go whole.
+fn put(text: &mut String, span: &Range<usize>, edit: &Replace) {
+    let before = text.get(..span.start).unwrap_or_default();
+    let begins = before.is_empty() || before.ends_with('\n');
     let ends = text
         .get(span.end..)
         .is_none_or(|rest| rest.is_empty() || rest.starts_with('\n'));
-    let replace = replace.strip_suffix('\n').unwrap_or(replace);
+    let replace = edit.replace.strip_suffix('\n').unwrap_or(&edit.replace);
+    let replace = if begins {
+        indented(
+            replace,
+            &edit.search,
+            text.get(span.clone()).unwrap_or_default(),
+        )
+    } else {
+        replace.to_owned()
+    };
     let mut span = span.clone();
     if replace.is_empty() && begins && ends && span.end < text.len() {
-        // Lines that go take their end with them.
         span.end += 1;
     }
     if text.get(span.clone()).is_some() {
-        text.replace_range(span, replace);
+        text.replace_range(span, &replace);
     }
+}
+
+/// New lines, as far indented as what was found is further indented than what was looked for.
+fn indented(replace: &str, search: &str, found: &str) -> String {
+    let indent = |text: &str| {
+        let line = text
+            .lines()
+            .find(|line| !line.trim().is_empty())
+            .unwrap_or_default();
+        line.get(..line.len() - line.trim_start().len())
+            .unwrap_or_default()
+            .to_owned()
+    };
+    let (had, has) = (indent(search), indent(found));
+    let Some(more) = has.strip_prefix(&had).filter(|more| !more.is_empty()) else {
+        return replace.to_owned();
+    };
+    let lines: Vec<String> = replace
+        .split('\n')
+        .map(|line| {
+            if line.trim().is_empty() {
+                line.to_owned()
+            } else {
+                format!("{more}{line}")
+            }
+        })
+        .collect();
+    lines.join("\n")
 }
 
 /// Where lines of a text are those that are looked for, after `view` of each; blank lines around the search are left out.

@@ -126,6 +126,7 @@ const DEFINES: &[&str] = &[
 
 /// Comments become part of what they touch: what follows on the next line, or what stands before them on theirs.
 fn with_comments(text: &str, items: &mut [Item], comments: &[Range<usize>]) {
+    let mut taken: Vec<usize> = Vec::new();
     for comment in comments {
         let before = items
             .iter_mut()
@@ -139,9 +140,14 @@ fn with_comments(text: &str, items: &mut [Item], comments: &[Range<usize>]) {
                 })
         {
             item.span.end = comment.end;
+            taken.push(comment.start);
         }
     }
-    for comment in comments.iter().rev() {
+    for comment in comments
+        .iter()
+        .rev()
+        .filter(|comment| !taken.contains(&comment.start))
+    {
         let behind = items
             .iter_mut()
             .filter(|item| comment.end <= item.span.start)

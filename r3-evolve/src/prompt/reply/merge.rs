@@ -213,6 +213,16 @@ impl Definitions {
         }
         self.without_superseded(&mut given);
         self.without_unused(&mut given);
+        let kernels = given
+            .iter()
+            .filter(|given| given.known == Some(self.kernel))
+            .count();
+        if kernels > 1 {
+            return Err(Unusable::SeveralKernels {
+                kernel: target.kernel.clone(),
+                count: kernels,
+            });
+        }
         self.refuse_outside(&given)?;
         let edits = self.edits(&given, &wishes, target);
         let mut regions = put(target, &edits);
@@ -300,12 +310,12 @@ impl Definitions {
         }
     }
 
-    /// Of several definitions of one thing the last one counts. Several kernels in one block are an error later: they stay.
+    /// Of several definitions of one thing the last one counts; several kernels in one block stay, and are an error.
     fn without_superseded(&self, given: &mut Vec<Given>) {
         let mut keep = vec![true; given.len()];
         for (index, one) in given.iter().enumerate() {
             let again = given.iter().skip(index + 1).any(|later| {
-                later.block != one.block
+                (later.block != one.block || one.known != Some(self.kernel))
                     && (later.item.is_same_as(&one.item)
                         || (later.known.is_some() && later.known == one.known))
             });

@@ -38,7 +38,7 @@ const MOST_SAID: usize = 200;
 pub struct Edit {
     /// The whole file with its new regions.
     pub text: String,
-    /// What was done, in a line, in the model's words.
+    /// What was done, in a line, in the model's words; the form of the answer when it says nothing.
     pub what: String,
     /// How the answer was read, where that was not plain: `a main function was left out`.
     pub notes: Vec<String>,
@@ -65,6 +65,7 @@ pub fn take(answer: &str, finish: Finish, target: &Target) -> Result<Edit, Unusa
     // Where the source itself has lines like those of edits, edits cannot be told from it; then they were not offered.
     let mut parts = blocks::parts(answer, !has_edit_marks(&target.file));
     let mut notes = Vec::new();
+    let mut form = "definitions".to_owned();
     let new = match find::code(&mut parts, answer, finish, &unix, &mut notes)? {
         find::Code::Regions(new) => new,
         find::Code::Edits(_) if finish == Finish::Length => {
@@ -73,6 +74,7 @@ pub fn take(answer: &str, finish: Finish, target: &Target) -> Result<Edit, Unusa
             });
         }
         find::Code::Edits(list) => {
+            form = format!("{} edits", list.len());
             let texts: Vec<String> = unix.texts().iter().map(|text| (*text).to_owned()).collect();
             edits::apply(&list, &texts, &unix.around())?
         }
@@ -90,7 +92,9 @@ pub fn take(answer: &str, finish: Finish, target: &Target) -> Result<Edit, Unusa
     }
     Ok(Edit {
         text: target.with(&new),
-        what: said(&parts),
+        what: Some(said(&parts))
+            .filter(|said| !said.is_empty())
+            .unwrap_or(form),
         notes,
     })
 }

@@ -7,7 +7,7 @@ use super::tokens::Unbalanced;
 pub enum Unusable {
     /// There is nothing.
     #[error(
-        "The answer was empty. Answer in one of the two forms: the whole region in a fenced block, or SEARCH/REPLACE edits."
+        "The answer was empty. Answer with complete definitions in one fenced block, or with SEARCH/REPLACE edits."
     )]
     Empty,
     /// It ended within the reasoning before it.
@@ -23,7 +23,7 @@ pub enum Unusable {
     },
     /// There is no code in it.
     #[error(
-        "There is no code in the answer, which begins with: {said} Answer with the whole region in one fenced block, or with \
+        "There is no code in the answer, which begins with: {said} Answer with complete definitions in one fenced block, or with \
          SEARCH/REPLACE edits."
     )]
     NoCode {
