@@ -49,3 +49,9 @@ def said(outcome):
         return json.JSONDecoder().raw_decode(text, max(text.find("{"), 0))[0]
     except ValueError:
         return None
+
+
+def reported(session, folder, log):
+    """What `report` says of a run, as data."""
+    outcome = session.run([session.replay.with_name("r3-evolve"), "report", folder, "--json"], limit=60, log=f"report-{log}")
+    return said(outcome) or {}
