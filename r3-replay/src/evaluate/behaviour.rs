@@ -185,3 +185,66 @@ fn occupancy(
     }
     Some(f64::from(blocks.saturating_mul(warps * WARP).min(most)) / f64::from(most))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::evaluate::rules::code;
+
+    fn hopper() -> DeviceDescription {
+        DeviceDescription {
+            sm: 90,
+            max_threads_per_multiprocessor: 2048,
+            registers_per_multiprocessor: 65_536,
+            max_shared_per_block: 232_448,
+            ..DeviceDescription::default()
+        }
+    }
+
+    fn of_corpus(text: &str, kernel: &str) -> Behaviour {
+        let shape = Shape {
+            grid: [4, 1, 1],
+            block: [256, 1, 1],
+            dynamic_shared: 0,
+            carveout: None,
+        };
+        let code = code::read(text, kernel).unwrap();
+        of(&code, None, &[(LaunchId(1), shape)], &hopper())
+    }
+
+    #[test]
+    fn rewrites_differ_in_what_they_do() {
+        let targets = include_str!("../selftest/corpus/targets.ptx");
+        let plain = of_corpus(targets, "scale_add");
+        assert_eq!((plain.widest_load, plain.widest_store), (4, 4));
+        assert_eq!((plain.static_shared, plain.mix.shared), (0, 0));
+        assert_eq!(plain.mix.single, 1);
+        assert_eq!(plain.mix.total() as usize, 19);
+        let wide = include_str!("../selftest/corpus/harmless/four_at_a_time.ptx");
+        let wide = of_corpus(wide, "scale_add");
+        assert_eq!((wide.widest_load, wide.widest_store), (16, 16));
+        let tile = include_str!("../selftest/corpus/harmless/shared_tile.ptx");
+        let tile = of_corpus(tile, "smooth");
+        assert!(tile.static_shared > 0 && tile.mix.shared > 0 && tile.mix.barrier > 0);
+        let local = include_str!("../selftest/corpus/harmless/local_array.ptx");
+        assert!(of_corpus(local, "smooth").local > 0);
+        let shuffles = include_str!("../selftest/corpus/harmless/shuffles.ptx");
+        assert!(of_corpus(shuffles, "row_sums").mix.exchange > 0);
+        let root = include_str!("../selftest/corpus/harmless/reciprocal_root.ptx");
+        assert!(of_corpus(root, "divide").mix.special > 0);
+    }
+
+    /// Numbers as CUDA's occupancy calculator has them for compute capability 9.0.
+    #[test]
+    fn occupancy_is_limited_by_threads_registers_and_shared_memory() {
+        let of = |threads, registers, shared| occupancy(threads, registers, shared, &hopper());
+        assert_eq!(of(256, Some(32), 0), Some(1.0));
+        assert_eq!(of(256, Some(128), 0), Some(0.25));
+        assert_eq!(of(256, Some(129), 0), Some(0.125));
+        assert_eq!(of(256, None, 100 << 10), Some(0.25));
+        assert_eq!(of(1024, Some(64), 0), Some(0.5));
+        // Blocks of 33 threads have two warps.
+        assert_eq!(of(33, None, 0), Some(1.0));
+        assert_eq!(occupancy(256, None, 0, &DeviceDescription::default()), None);
+    }
+}
