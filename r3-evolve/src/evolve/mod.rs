@@ -13,7 +13,7 @@
 //! - [`settings`]: what a user can set. `workshop`: what stays the same in a run.
 //! - [`population`]: what is known: a function of what it was told.
 //! - `choose`: what a slot does. `rewriting`, `asking`, `rules`: how a new text is made.
-//! - `search`: the loop. `work`: a slot that is open.
+//! - `search`: the loop. `work`: a slot that is open. `opening`, `working`, `telling`: its beginning, what is done with it, its end.
 //! - `conclude`: from the population to what is claimed. [`view`]: a run, for those who look at it.
 //! - [`progress`]: what somebody who watches is shown.
 //!
@@ -36,11 +36,14 @@ pub mod workshop;
 mod asking;
 mod choose;
 mod conclude;
+mod opening;
 mod rewriting;
 mod rules;
 mod search;
 mod show;
+mod telling;
 mod work;
+mod working;
 
 use crate::islands::IslandError;
 use crate::program::{Program, ProgramError};

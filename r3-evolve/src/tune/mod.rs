@@ -373,7 +373,7 @@ pub fn reopen(store: &Store, settings: &Settings) -> Result<bool, TuneError> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 #[cfg(test)]
 pub(crate) use tests::bed::kernel_for_tests;

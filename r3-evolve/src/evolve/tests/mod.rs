@@ -1,1 +1,5 @@
 //! Searches on tables.
+
+mod bed;
+mod resuming;
+mod searching;
