@@ -15,6 +15,33 @@ pub fn readable(mangled: &str) -> String {
     printable(&name)
 }
 
+/// A readable name without return type and parameters: `void ns::scale<float>(float*)` is `ns::scale<float>`.
+pub fn qualified(readable: &str) -> &str {
+    let mut depth = 0usize;
+    let mut start = 0;
+    for (at, c) in readable.char_indices() {
+        match c {
+            '<' => depth += 1,
+            '>' => depth = depth.saturating_sub(1),
+            '(' if depth == 0 => {
+                // `(anonymous namespace)::` is part of a name.
+                let rest = readable.get(at..).unwrap_or_default();
+                if !rest.starts_with("(anonymous namespace)") {
+                    return readable.get(start..at).unwrap_or(readable);
+                }
+            }
+            ' ' if depth == 0 => {
+                let before = readable.get(..at).unwrap_or_default();
+                if !before.ends_with("(anonymous") {
+                    start = at + 1;
+                }
+            }
+            _ => {}
+        }
+    }
+    readable.get(start..).unwrap_or(readable)
+}
+
 /// `text` with control characters escaped.
 pub fn printable(text: &str) -> String {
     if !text.chars().any(char::is_control) {
@@ -54,5 +81,28 @@ mod tests {
     #[test]
     fn control_characters_do_not_reach_a_terminal() {
         assert_eq!(readable("bad\x1b[2Jname"), "bad\\u{1b}[2Jname");
+    }
+
+    #[test]
+    fn a_qualified_name_is_what_is_left_without_types() {
+        for (readable, name) in [
+            (
+                "void ns::scale<float, 3>(float const*, int)",
+                "ns::scale<float, 3>",
+            ),
+            ("step(float4 const*)", "step"),
+            (
+                "(anonymous namespace)::plain(float*)",
+                "(anonymous namespace)::plain",
+            ),
+            (
+                "void (anonymous namespace)::plain<int>(float*)",
+                "(anonymous namespace)::plain<int>",
+            ),
+            ("void apply<void (*)(int)>(int)", "apply<void (*)(int)>"),
+            ("prefix", "prefix"),
+        ] {
+            assert_eq!(qualified(readable), name);
+        }
     }
 }

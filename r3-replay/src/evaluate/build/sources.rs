@@ -12,7 +12,7 @@ use r3_image::{Image, KernelInfo};
 use super::{Refusal, Subject, origins};
 use crate::attach::names;
 use crate::evaluate::candidate::SourceCode;
-use crate::names::readable;
+use crate::names::{qualified, readable};
 use crate::remix::origin::{self, Origin};
 
 /// Where CUDA C++ of a candidate seems to be, for messages.
@@ -48,8 +48,7 @@ impl Subject {
             _ => None,
         };
         let kernel = match &given.kernel {
-            Some(name) if compiled.kernels.contains(name) => name.clone(),
-            Some(name) => return Err(Refusal::no_code(without_kernel(name, &compiled.kernels))),
+            Some(name) => said(name, &compiled.kernels)?,
             None => self.meant(&compiled.kernels, image.as_ref())?,
         };
         if let Some(info) = image.as_ref().and_then(|image| image.kernel(&kernel)) {
@@ -78,10 +77,11 @@ impl Subject {
             info.is_none_or(|info| origins::fits(&self.archive, &self.kernel, &info).is_ok())
         };
         let plain = names::plain(captured);
-        let qualified = qualified(&readable(captured)).to_owned();
+        let names_of = |name: &str| qualified(&readable(name)).to_owned();
+        let wanted = names_of(captured);
         let alike: [&dyn Fn(&&String) -> bool; 2] =
             [&|name| names::plain(name) == plain, &|name| {
-                self::qualified(&readable(name)) == qualified
+                names_of(name) == wanted
             }];
         for is in alike {
             let found: Vec<&String> = kernels.iter().filter(is).collect();
@@ -100,6 +100,30 @@ impl Subject {
             }
         }
         Err(Refusal::no_code(without_kernel(captured, kernels)))
+    }
+}
+
+/// The kernel that somebody names: as compilers do it, or as C++ does it without parameters.
+fn said(name: &str, kernels: &[String]) -> Result<String, Refusal> {
+    if kernels.iter().any(|kernel| kernel == name) {
+        return Ok(name.to_owned());
+    }
+    let is = |kernel: &&String| {
+        let readable = readable(kernel);
+        qualified(&readable) == name || names::base(&readable) == name
+    };
+    let found: Vec<&String> = kernels.iter().filter(is).collect();
+    match found.as_slice() {
+        [one] => Ok((*one).clone()),
+        [] => Err(Refusal::no_code(without_kernel(name, kernels))),
+        several => Err(Refusal::no_code(format!(
+            "`{name}` is more than one kernel of the source: {}",
+            several
+                .iter()
+                .map(|name| readable(name))
+                .collect::<Vec<_>>()
+                .join(", ")
+        ))),
     }
 }
 
@@ -167,33 +191,6 @@ fn without_kernel(wanted: &str, kernels: &[String]) -> String {
     text
 }
 
-/// A readable name without return type and parameters: `void ns::scale<float>(float*)` is `ns::scale<float>`.
-fn qualified(readable: &str) -> &str {
-    let mut depth = 0usize;
-    let mut start = 0;
-    for (at, c) in readable.char_indices() {
-        match c {
-            '<' => depth += 1,
-            '>' => depth = depth.saturating_sub(1),
-            '(' if depth == 0 => {
-                // `(anonymous namespace)::` is part of a name.
-                let rest = readable.get(at..).unwrap_or_default();
-                if !rest.starts_with("(anonymous namespace)") {
-                    return readable.get(start..at).unwrap_or(readable);
-                }
-            }
-            ' ' if depth == 0 => {
-                let before = readable.get(..at).unwrap_or_default();
-                if !before.ends_with("(anonymous") {
-                    start = at + 1;
-                }
-            }
-            _ => {}
-        }
-    }
-    readable.get(start..).unwrap_or(readable)
-}
-
 /// Where parameters lie here and as captured, side by side.
 pub(super) fn layouts(code: &KernelInfo, captured: &[ParamLayout]) -> String {
     let spell = |param: Option<(u32, u32)>| match param {
@@ -221,29 +218,6 @@ pub(super) fn layouts(code: &KernelInfo, captured: &[ParamLayout]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_qualified_name_is_what_is_left_without_types() {
-        for (readable, name) in [
-            (
-                "void ns::scale<float, 3>(float const*, int)",
-                "ns::scale<float, 3>",
-            ),
-            ("step(float4 const*)", "step"),
-            (
-                "(anonymous namespace)::plain(float*)",
-                "(anonymous namespace)::plain",
-            ),
-            (
-                "void (anonymous namespace)::plain<int>(float*)",
-                "(anonymous namespace)::plain<int>",
-            ),
-            ("void apply<void (*)(int)>(int)", "apply<void (*)(int)>"),
-            ("prefix", "prefix"),
-        ] {
-            assert_eq!(qualified(readable), name);
-        }
-    }
 
     #[test]
     fn only_compilers_are_run_and_folders_are_absolute() {

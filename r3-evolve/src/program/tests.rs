@@ -1,0 +1,1 @@
+//! Programs of files, commands and archives.
