@@ -20,7 +20,10 @@ pub fn tell(outcome: &Outcome, file: &str) -> Option<String> {
     let reason = outcome.reason.as_deref().unwrap_or_default();
     let with_reason = |text: &str| match reason {
         "" => text.to_owned(),
-        reason => format!("{text}\n\n{}", fenced(&bounded(reason, MOST_LOG), "")),
+        reason => format!(
+            "{text}\n\n{}",
+            fenced(&bounded(&without_paths(reason), MOST_LOG), "")
+        ),
     };
     match outcome.verdict {
         Verdict::Right
@@ -95,7 +98,7 @@ fn wrong(outcome: &Outcome) -> String {
     }
     let told = failed.iter().any(|launch| launch.worst.is_some());
     if let (false, Some(reason)) = (told, outcome.reason.as_deref()) {
-        text.push_str(&fenced(&bounded(reason, MOST_LOG), ""));
+        text.push_str(&fenced(&bounded(&without_paths(reason), MOST_LOG), ""));
     }
     text
 }
@@ -213,9 +216,18 @@ fn line_number(before: &str) -> Option<usize> {
 
 /// The text with names of files in place of their paths: where things lie on this machine is nobody's business.
 fn without_paths(text: &str) -> String {
+    /// Characters that end a path in messages.
+    const ENDS: &[char] = &[
+        ' ', '\t', '\n', '"', '\'', '`', '(', ')', '<', '>', ',', ';', ':', '=',
+    ];
     let mut short = String::with_capacity(text.len());
-    for word in text.split_inclusive([' ', '\t', '\n', '"', '\'', '(', '<']) {
-        let path = word.starts_with('/') && word.get(1..).is_some_and(|rest| rest.contains('/'));
+    for word in text.split_inclusive(ENDS) {
+        // `/usr/include/x.h`, `-I/usr/include`, `../../x.h`; not `a/b`, which is a division.
+        let path = word.starts_with(['/', '.', '-', '~', '@']) && word.matches('/').count() > 1
+            || word.starts_with("/")
+                && word.len() > 2
+                && !word.starts_with("//")
+                && !word.starts_with("/*");
         short.push_str(if path {
             word.rsplit('/').next().unwrap_or(word)
         } else {

@@ -398,47 +398,53 @@ without it, the kernel is launched with as many threads as recorded.
 
 ";
 
-/// The file: regions in full, what is around them without bodies of host functions and in bounds.
+/// The file: regions in full between their marks; what is around them without what is for the host alone, and in bounds.
 fn source(target: &Target, room: usize) -> String {
-    let hosts: Vec<Function> = Unit::parse(&target.file)
-        .map(|unit| {
-            unit.functions()
-                .into_iter()
-                .filter(|function| function.host && !function.device && !function.kernel)
-                .collect()
-        })
-        .unwrap_or_default();
-    let mut shown = String::new();
-    let texts = target.texts();
-    let around = target.around();
+    let around = around(target);
     let share = room / around.len().max(1);
-    let mut at = 0;
-    for (index, around) in around.iter().enumerate() {
-        shown.push_str(&bounded(&without_hosts(around, at, &hosts), share));
-        at += around.len();
-        if let Some(text) = texts.get(index) {
-            shown.push_str(text);
-            at += text.len();
+    let mut shown = String::new();
+    for (around, text) in around.iter().zip(target.texts()) {
+        shown.push_str(&bounded(around, share));
+        shown.push_str("// r3: evolve begin\n");
+        shown.push_str(text);
+        if !text.ends_with('\n') {
+            shown.push('\n');
         }
+        shown.push_str("// r3: evolve end\n");
     }
+    shown.push_str(&bounded(around.last().map_or("", String::as_str), share));
     format!("# The source as given\n\n{}\n", fenced(&shown, "cuda"))
 }
 
-/// A piece of a file that begins at `at`, without host functions that lie within it.
-fn without_hosts(piece: &str, at: usize, hosts: &[Function]) -> String {
-    let mut shown = String::with_capacity(piece.len());
-    let mut from = at;
-    for host in hosts {
-        let within = from <= host.span.start && host.span.end <= at + piece.len();
-        if let (true, Some(before)) = (
-            within,
-            piece.get(from - at..host.span.start.saturating_sub(at)),
-        ) {
-            shown.push_str(before);
-            let _ = write!(shown, "/* host function {} */", one_line(&host.name, 80));
-            from = host.span.end;
-        }
-    }
-    shown.push_str(piece.get(from - at..).unwrap_or_default());
-    shown
+/// What of the device's part is around the regions, without the lines that mark them; empty pieces where that cannot be told: what is
+/// for the host is nobody's business.
+fn around(target: &Target) -> Vec<String> {
+    let pieces = target.regions.len() + 1;
+    let device = Unit::parse(&target.file)
+        .ok()
+        .map(|unit| r3_source::device_part::device_part(&unit))
+        .and_then(|device| {
+            let regions = r3_source::region::Regions::of_marks(&device).ok()??;
+            let same = regions.spans().len() + 1 == pieces;
+            same.then(|| Target::new(device, "", regions.spans().to_vec()).ok())?
+        });
+    let Some(device) = device else {
+        return vec![String::new(); pieces];
+    };
+    device
+        .around()
+        .iter()
+        .map(|text| {
+            let mut kept = String::new();
+            for line in text.lines() {
+                let blank = line.trim().is_empty();
+                let mark = line.trim_start().starts_with("// r3: evolve");
+                if !mark && !(blank && (kept.is_empty() || kept.ends_with("\n\n"))) {
+                    kept.push_str(line);
+                    kept.push('\n');
+                }
+            }
+            kept
+        })
+        .collect()
 }

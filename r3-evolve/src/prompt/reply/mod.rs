@@ -16,6 +16,7 @@ mod edits;
 mod find;
 mod items;
 mod merge;
+mod preprocessor;
 mod tokens;
 mod unusable;
 
@@ -158,6 +159,11 @@ fn check(new: &[String], target: &Target) -> Result<(), Unusable> {
         if let Some(line) = left_out(new, old) {
             return Err(Unusable::LeftOut {
                 line: one_line(line, MOST_SAID),
+            });
+        }
+        if let Some(line) = preprocessor::brought_in(new, &target.file) {
+            return Err(Unusable::Preprocessor {
+                line: one_line(&line, MOST_SAID),
             });
         }
         // A region may itself be one side of brackets only: then this is left to the compiler.

@@ -156,6 +156,15 @@ pub enum Unusable {
         /// Its name.
         name: String,
     },
+    /// A directive, or something like one, that a variant may not bring in.
+    #[error(
+        "The line `{line}` may not be brought in: a variant has the headers that the file has and no others, and of directives only \
+         #define, #undef, #if and its kin, and #pragma unroll."
+    )]
+    Preprocessor {
+        /// The line.
+        line: String,
+    },
     /// Not every region can be told.
     #[error(
         "The file has {regions} regions: begin each block of code with the line `// region K`, where K is the region's number."
