@@ -632,6 +632,16 @@ fn settings(run: &RunView) -> Vec<(String, String)> {
             ),
         ),
         ("approximate arithmetic", approximate.to_owned()),
+        (
+            "what device code may do beyond the rules",
+            match settings.allow.as_slice() {
+                [] => "nothing".to_owned(),
+                rules => {
+                    let names: Vec<&str> = rules.iter().map(|rule| rule.words().name).collect();
+                    names.join(", ")
+                }
+            },
+        ),
     ]
     .into_iter()
     .map(|(name, value)| (name.to_owned(), value))

@@ -10,8 +10,8 @@ use crate::report::words;
 
 /// What is to be written next.
 enum Next {
-    /// A variant and what comes of it.
-    Variant(i64),
+    /// A variant and what comes of it; whether it is the only one that comes of the line above.
+    Variant(i64, bool),
     /// The end of a list, or of an item.
     End(&'static str),
 }
@@ -31,45 +31,61 @@ pub(super) fn tree(out: &mut String, of: &Report) -> std::fmt::Result {
     let left_out = of.variants.len().saturating_sub(shown.len());
     writeln!(
         out,
-        "<p>Elites and what they come of; the way to the best is marked. {} that led to none of them {} left out.</p>",
+        "<p>Elites and what they come of; the way to the best is marked. What has an arrow comes of the line above it. {} that led to none of them {} left out.</p>",
         words::count(left_out as u64, "variant"),
         if left_out == 1 { "is" } else { "are" }
     )?;
     writeln!(out, "<ul class=\"tree\">")?;
     let roots = children.get(&None).cloned().unwrap_or_default();
     let mut open: Vec<Next> = vec![Next::End("</ul>")];
-    open.extend(roots.into_iter().rev().map(Next::Variant));
+    open.extend(
+        roots
+            .into_iter()
+            .rev()
+            .map(|root| Next::Variant(root, false)),
+    );
     while let Some(next) = open.pop() {
-        let number = match next {
+        let (number, only) = match next {
             Next::End(text) => {
                 writeln!(out, "{text}")?;
                 continue;
             }
-            Next::Variant(number) => number,
+            Next::Variant(number, only) => (number, only),
         };
         let Some(one) = variant(of, number) else {
             continue;
         };
-        node(out, of, one, on_the_way.contains(&number))?;
+        node(out, of, one, on_the_way.contains(&number), only)?;
         let below = children.get(&Some(number)).map_or(&[][..], Vec::as_slice);
         match below {
             [] => writeln!(out, "</li>")?,
-            // An only child stands below, not further in: long ways stay readable.
+            // An only child stands below, not further in: long ways stay readable, and no tree is too deep for a browser.
             [only] => {
                 writeln!(out, "</li>")?;
-                open.push(Next::Variant(*only));
+                open.push(Next::Variant(*only, true));
             }
             several => {
                 writeln!(out, "<ul>")?;
                 open.push(Next::End("</ul></li>"));
-                open.extend(several.iter().rev().copied().map(Next::Variant));
+                open.extend(
+                    several
+                        .iter()
+                        .rev()
+                        .map(|child| Next::Variant(*child, false)),
+                );
             }
         }
     }
     Ok(())
 }
 
-fn node(out: &mut String, of: &Report, one: &Variant, on_the_way: bool) -> std::fmt::Result {
+fn node(
+    out: &mut String,
+    of: &Report,
+    one: &Variant,
+    on_the_way: bool,
+    only: bool,
+) -> std::fmt::Result {
     let best = of.best == Some(one.number);
     let mut class = String::new();
     for (is, name) in [(on_the_way, "way"), (one.elite, "elite"), (best, "best")] {
@@ -100,8 +116,13 @@ fn node(out: &mut String, of: &Report, one: &Variant, on_the_way: bool) -> std::
     );
     write!(
         out,
-        "<li class=\"{}\">{} <span class=\"time\">{time}</span>{} <span class=\"by\">{}{with}</span> <span class=\"what\">{}</span>",
+        "<li class=\"{}\">{}{} <span class=\"time\">{time}</span>{} <span class=\"by\">{}{with}</span> <span class=\"what\">{}</span>",
         class.trim_end(),
+        if only {
+            "<span class=\"arrow\" role=\"img\" aria-label=\"from the line above:\">↓</span>"
+        } else {
+            ""
+        },
         link(one.number),
         if best {
             " <span class=\"mark\">★ the best</span>"

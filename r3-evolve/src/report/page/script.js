@@ -83,8 +83,8 @@
     if (one.parents.length) facts.push(["from", links(one.parents)]);
     const below = children.get(one.number) || [];
     if (below.length) facts.push(["became", links(below)]);
-    facts.push(["tokens", String(one.tokens)], ["distance from the source as given", one.distance.toFixed(3)]);
-    if (right) facts.push(["checked on every launch, and with perturbed inputs", one.checked ? "yes" : "no"]);
+    facts.push(["tokens", String(one.tokens)], ["distance", one.distance.toFixed(3) + " from the source as given"]);
+    if (right) facts.push(["checked", one.checked ? "on every launch, and with perturbed inputs" : "on the launches of the search only"]);
     parts.push(pairs(facts));
 
     parts.push(element("h4", {}, "Configuration"));

@@ -158,9 +158,9 @@ fn lost(gain: f64) -> String {
     }
 }
 
-fn per(gain: f64, cost: f64, of: f64) -> String {
+fn per(gain: f64, cost: f64) -> String {
     if gain > 0.0 && cost > 0.0 {
-        format!("{:.2} %", 100.0 * gain * of / cost)
+        format!("{:.3} %", 100.0 * gain / cost)
     } else {
         "–".to_owned()
     }
@@ -192,13 +192,13 @@ pub(super) fn operators(out: &mut String, of: &Report) -> std::fmt::Result {
             one.best.to_string(),
             lost(one.gain),
             one.evaluations.to_string(),
-            per(one.gain, one.evaluations as f64, 100.0),
+            per(one.gain, one.evaluations as f64),
             if one.cost > 0.0 {
                 words::dollars(one.cost)
             } else {
                 "–".to_owned()
             },
-            per(one.gain, one.cost, 1.0),
+            per(one.gain, one.cost),
         ]
     };
     let rows: Vec<Vec<String>> = of.operators.iter().map(row).collect();
@@ -214,7 +214,7 @@ pub(super) fn operators(out: &mut String, of: &Report) -> std::fmt::Result {
             "#best",
             "#gain",
             "#evaluations",
-            "#gain per 100 evaluations",
+            "#gain per evaluation",
             "#cost",
             "#gain per dollar",
         ],
@@ -244,7 +244,7 @@ pub(super) fn models(out: &mut String, of: &Report) -> std::fmt::Result {
             part(one.cached, one.prompt),
             format!("{about}{}", one.completion),
             words::dollars(one.cost),
-            per(one.gain, one.cost, 1.0),
+            per(one.gain, one.cost),
             words::duration(one.seconds),
         ]
     };
