@@ -219,7 +219,7 @@ mod tests {
         assert_eq!((plain.widest_load, plain.widest_store), (4, 4));
         assert_eq!((plain.static_shared, plain.mix.shared), (0, 0));
         assert_eq!(plain.mix.single, 1);
-        assert_eq!(plain.mix.total() as usize, 19);
+        assert_eq!(plain.mix.total(), 20);
         let wide = include_str!("../selftest/corpus/harmless/four_at_a_time.ptx");
         let wide = of_corpus(wide, "scale_add");
         assert_eq!((wide.widest_load, wide.widest_store), (16, 16));

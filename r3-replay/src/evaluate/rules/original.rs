@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use r3_archive::Archive;
 use r3_archive::model::{KernelRecord, LaunchRecord};
 use r3_codegen::recipe::Code;
-use r3_image::{Image, KernelInfo, Variable};
+use r3_image::{Image, Variable};
 
 use super::{Rule, code, source};
 use crate::attach::forms;
@@ -60,15 +60,16 @@ impl Original {
 
     fn image(&mut self, image: &Image, kernel: &str) {
         self.variables = image.variables();
-        let calls: [(Rule, fn(&KernelInfo) -> bool); 3] = [
-            (Rule::Heap, KernelInfo::uses_heap),
-            (Rule::Print, KernelInfo::uses_printf),
-            (Rule::Launches, KernelInfo::launches_kernels),
+        let Some(info) = image.kernel(kernel) else {
+            return;
+        };
+        let done = [
+            (Rule::Heap, info.uses_heap()),
+            (Rule::Print, info.uses_printf()),
+            (Rule::Launches, info.launches_kernels()),
         ];
-        if let Some(info) = image.kernel(kernel) {
-            let done = calls.iter().filter(|(_, does)| does(&info));
-            self.does.extend(done.map(|(rule, _)| *rule));
-        }
+        let done = done.iter().filter(|(_, does)| *does);
+        self.does.extend(done.map(|(rule, _)| *rule));
     }
 
     fn ptx(&mut self, text: &str, kernel: &str) {

@@ -429,8 +429,8 @@ impl<'m> Flow<'m> {
             {
                 let found = self.value(at, other);
                 match u64::BITS - mask.leading_zeros() {
-                    ..=LOW_BITS => Roots::NONE,
-                    ..=32 => found.cut(32),
+                    bits if bits <= LOW_BITS => Roots::NONE,
+                    bits if bits <= 32 => found.cut(32),
                     _ => found,
                 }
             }
