@@ -6,14 +6,17 @@ use clap::ValueEnum;
 use r3_replay::evaluate::Candidate;
 use r3_replay::evaluate::describe::KernelDescription;
 
-use super::Failure;
 use super::output::Output;
-use crate::result::export;
+use super::{Failure, show};
+use crate::evolve::variant::{Variant, VariantNumber};
+use crate::evolve::view::{RunView, is_evolve};
+use crate::evolve::workshop::Workshop;
+use crate::result::export::{self, BestSource};
 use crate::simulate::record::{self, Header};
 use crate::space::{Point, Space};
-use crate::store::{Phase, Store, key};
+use crate::store::{Phase, Reason, Store, key};
 use crate::strategy::Told;
-use crate::tune::{BEST, Environment, Summary, told_of};
+use crate::tune::{BEST, Environment, Ground, Summary, told_of};
 
 /// Writes a run in a form for other tools.
 #[derive(clap::Args)]
@@ -41,7 +44,9 @@ enum Format {
     Json,
     /// What of the result nvcc and the source can have.
     NvccFlags,
-    /// Points and what came of them, for `r3-evolve simulate`.
+    /// The best source as a file, with a comment that says how to compile and to launch it. Of a search over source.
+    Source,
+    /// Points and what came of them, for `r3-evolve simulate`. Of a search over source: those of the best variant.
     Recorded,
 }
 
@@ -86,6 +91,7 @@ fn bytes(args: &Args) -> Result<Vec<u8>, Failure> {
             }
             Ok(text.into_bytes())
         }
+        Format::Source => source(&store),
         Format::Recorded => recorded(&store, &space),
     }
 }
@@ -114,12 +120,82 @@ fn best(store: &Store) -> Result<(Candidate, bool), Failure> {
         .ok_or_else(|| Failure::new("the run's best candidate is missing: the store is damaged"))
 }
 
+/// The best source.
+fn source(store: &Store) -> Result<Vec<u8>, Failure> {
+    if !is_evolve(store).map_err(Failure::new)? {
+        return Err(Failure::new(
+            "a search for knobs has no source of its own: --format nvcc-flags says what the application's can have",
+        ));
+    }
+    let (candidate, _) = best(store)?;
+    let summary: Summary = store.need(key::SUMMARY).map_err(Failure::new)?;
+    let kernel: KernelDescription = store.need(key::KERNEL).map_err(Failure::new)?;
+    let found = summary
+        .source
+        .as_ref()
+        .ok_or_else(|| Failure::new("the best of the run is the captured binary itself"))?;
+    let row = store.variant(found.variant).map_err(Failure::new)?;
+    let row = row.ok_or_else(|| {
+        Failure::new(format!(
+            "variant {} is missing: the store is damaged",
+            found.variant.0
+        ))
+    })?;
+    let text = export::source(&BestSource {
+        summary: &summary,
+        found,
+        text: &row.text,
+        candidate: &candidate,
+        block: kernel
+            .launches
+            .first()
+            .map_or([1; 3], |launch| launch.block),
+        sm: kernel.device.sm,
+    });
+    Ok(text.into_bytes())
+}
+
+/// The variant whose points are written, and its space. `None` of a search for knobs.
+fn of_best_variant(store: &Store) -> Result<Option<(VariantNumber, Space)>, Failure> {
+    if !is_evolve(store).map_err(Failure::new)? {
+        return Ok(None);
+    }
+    let view = RunView::of(store).map_err(Failure::new)?;
+    let best = show::find_variant(&view, "best").map_err(Failure::new)?;
+    let ground = Ground {
+        kernel: view.kernel.clone(),
+        prepared: store.need(key::PREPARED).map_err(Failure::new)?,
+        choice: view.launches.clone(),
+    };
+    let shop = Workshop {
+        settings: &view.settings,
+        base: &view.base,
+        ground: &ground,
+    };
+    let variant = Variant {
+        text: best.text.clone(),
+        launch: best.launch,
+    };
+    let space = shop.space(&variant).map_err(Failure::new)?;
+    Ok(Some((best.number, space)))
+}
+
 /// Points of the search and what the strategy was told of them.
 fn recorded(store: &Store, space: &Space) -> Result<Vec<u8>, Failure> {
     let environment: Environment = store.need(key::ENVIRONMENT).map_err(Failure::new)?;
-    let rows = store
+    let of_variant = of_best_variant(store)?;
+    let mut rows = store
         .evaluations(Some(Phase::Search))
         .map_err(Failure::new)?;
+    if let Some((variant, _)) = &of_variant {
+        rows.retain(|row| row.variant == Some(*variant) && row.point.is_some());
+        rows.retain(|row| row.reason != Reason::Check);
+        // A slot's evaluations are told with it, and have no places of their own.
+        for (place, row) in (0..).zip(&mut rows) {
+            row.told = Some(place);
+        }
+    }
+    let space = of_variant.as_ref().map_or(space, |(_, space)| space);
     let mut told: Vec<(i64, &Point, Told)> = rows
         .iter()
         .filter_map(|row| {

@@ -2,6 +2,7 @@
 
 mod archives;
 mod dashboard;
+mod diff;
 mod evolve;
 mod export;
 mod judging;
@@ -37,6 +38,7 @@ enum Command {
     Status(status::Args),
     Report(report::Args),
     Show(show::Args),
+    Diff(diff::Args),
     Export(export::Args),
     Simulate(simulate::Args),
 }
@@ -90,6 +92,7 @@ pub fn main() -> ExitCode {
         Command::Status(args) => status::run(args, &mut out),
         Command::Report(args) => report::run(args, &mut out),
         Command::Show(args) => show::run(args, &mut out),
+        Command::Diff(args) => diff::run(args, &mut out),
         Command::Export(args) => export::run(args, &mut out),
         Command::Simulate(args) => simulate::run(args, &mut out),
     };

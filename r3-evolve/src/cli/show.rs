@@ -6,19 +6,26 @@ use r3_archive::Archive;
 
 use super::Failure;
 use super::output::Output;
-use crate::result::text;
+use crate::evolve::variant::VariantNumber;
+use crate::evolve::view::{RunView, VariantView, is_evolve};
+use crate::result::{self, text};
 use crate::space::Space;
 use crate::store::{CandidateNumber, Evaluation, Phase, Reason, Store, key};
 use crate::tune::{Summary, reached};
 
-/// Shows a run, one of its candidates, or a result file.
+/// Shows a run, one of its variants or candidates, or a result file.
 #[derive(clap::Args)]
 pub struct Args {
     /// Folder of a run, or a result (best.r3t).
     run: PathBuf,
 
-    /// A candidate: its number in the run, or the start of its hash.
+    /// In a search over source a variant by its number, or `best`; else a candidate by its number in the run, or the start of
+    /// its hash.
     candidate: Option<String>,
+
+    /// In a search over source, the number is that of a candidate: one configuration of a variant.
+    #[arg(long, requires = "candidate")]
+    configuration: bool,
 
     /// Print as JSON.
     #[arg(long)]
@@ -31,10 +38,55 @@ pub fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
         return result(args, out);
     }
     let store = Store::look(&args.run).map_err(Failure::new)?;
+    let over_source = is_evolve(&store).map_err(Failure::new)?;
     match &args.candidate {
+        Some(name) if over_source && !args.configuration && !is_hash(name) => {
+            variant(args, &store, name, out)
+        }
         Some(name) => candidate(args, &store, name, out),
-        None => whole(args, &store, out),
+        None => whole(args, &store, over_source, out),
     }
+}
+
+/// Whether it is the start of a candidate's hash, and no variant's number.
+fn is_hash(name: &str) -> bool {
+    name.len() >= 6 && name != BEST_VARIANT && name.chars().all(|c| c.is_ascii_hexdigit())
+}
+
+fn variant(args: &Args, store: &Store, name: &str, out: &mut Output) -> Result<(), Failure> {
+    let view = RunView::of(store).map_err(Failure::new)?;
+    let one = find_variant(&view, name).map_err(Failure::new)?;
+    if args.json {
+        return out.json(one);
+    }
+    out.text(&result::variant::variant(&view, one))
+}
+
+/// What `best` stands for where a variant is named.
+const BEST_VARIANT: &str = "best";
+
+/// A variant by its number, `given` for the source as it was given, or `best`.
+pub(super) fn find_variant<'v>(view: &'v RunView, name: &str) -> Result<&'v VariantView, String> {
+    let number = match name {
+        "given" => Some(VariantNumber(1)),
+        BEST_VARIANT => {
+            let summary = view.summary.as_ref();
+            let found = summary.and_then(|summary| summary.best.as_ref()?.variant);
+            let best = found.or(view.best);
+            return best
+                .and_then(|best| view.variant(best))
+                .ok_or_else(|| "the run has no best variant yet".to_owned());
+        }
+        name => name.parse().ok().map(VariantNumber),
+    };
+    number
+        .and_then(|number| view.variant(number))
+        .ok_or_else(|| {
+            let last = view.variants.last().map_or(0, |one| one.number.0);
+            format!(
+                "there is no variant `{name}`: a number up to {last}, `given` or `best` is expected"
+            )
+        })
 }
 
 fn result(args: &Args, out: &mut Output) -> Result<(), Failure> {
@@ -59,7 +111,7 @@ fn result(args: &Args, out: &mut Output) -> Result<(), Failure> {
     Ok(())
 }
 
-fn whole(args: &Args, store: &Store, out: &mut Output) -> Result<(), Failure> {
+fn whole(args: &Args, store: &Store, over_source: bool, out: &mut Output) -> Result<(), Failure> {
     let (phase, summary): (Phase, Option<Summary>) = reached(store).map_err(Failure::new)?;
     if args.json {
         return out.json(&crate::result::export::json(store).map_err(Failure::new)?);
@@ -67,10 +119,20 @@ fn whole(args: &Args, store: &Store, out: &mut Output) -> Result<(), Failure> {
     match (&summary, phase) {
         (Some(summary), Phase::Done) => out.text(&text::summary(summary))?,
         _ => out.line(format!(
-            "the run is not at its end (phase {}): `r3-evolve tune --resume --run {}` goes on",
+            "the run is not at its end (phase {}): `r3-evolve {} {}` goes on",
             phase.word(),
+            if over_source {
+                "resume"
+            } else {
+                "tune --resume --run"
+            },
             args.run.display()
         ))?,
+    }
+    if over_source {
+        let view = RunView::of(store).map_err(Failure::new)?;
+        out.line("best by the search")?;
+        return out.text(&result::variant::best(&view, 10));
     }
     let rows = store.evaluations(None).map_err(Failure::new)?;
     out.line("best by the search")?;

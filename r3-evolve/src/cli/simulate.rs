@@ -64,10 +64,17 @@ fn variants(args: &Args, out: &mut Output) -> Result<(), Failure> {
     }
     let all = u32::try_from(args.evaluations).unwrap_or(u32::MAX);
     let marks: Vec<u32> = [10, 3, 1].iter().map(|part| all / part).collect();
-    let spent = population::compare(&subjects, &Policy::all(), args.seeds, &marks)
-        .map_err(Failure::new)?;
-    if args.json {
-        return out.json(&spent);
+    let mut all = Vec::new();
+    for better in population::BETTER {
+        let spent = population::compare(&subjects, better, &Policy::all(), args.seeds, &marks)
+            .map_err(Failure::new)?;
+        if !args.json {
+            out.text(&format!("{spent}\n"))?;
+        }
+        all.push(spent);
     }
-    out.text(&spent.to_string())
+    if args.json {
+        return out.json(&all);
+    }
+    Ok(())
 }

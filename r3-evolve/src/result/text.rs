@@ -7,6 +7,7 @@ use r3_archive::model::{TunedForm, TunedGrid, TunedGuard, TunedKernelRecord, Tun
 use r3_replay::evaluate::{Candidate, Verdict};
 use r3_replay::remix::pairs::Ratio;
 
+use super::variant::write_lineage;
 use crate::store::{Evaluation, Phase, Reason};
 use crate::tune::Summary;
 use crate::tune::summary::gain;
@@ -43,7 +44,7 @@ pub fn time(value: f64, unit: &str) -> String {
     }
 }
 
-fn dims([x, y, z]: [u32; 3]) -> String {
+pub(super) fn dims([x, y, z]: [u32; 3]) -> String {
     match (y, z) {
         (1, 1) => x.to_string(),
         (_, 1) => format!("{x}x{y}"),
@@ -127,6 +128,28 @@ fn write_summary(out: &mut String, summary: &Summary) -> std::fmt::Result {
             };
             writeln!(out, "  {knob}{said}")?;
         }
+    }
+    if let Some(source) = &summary.source {
+        writeln!(
+            out,
+            "source    variant {} of {}, compiled by {}",
+            source.variant.0, source.name, source.compiler
+        )?;
+        if let Some(given) = summary.finals.as_ref().and_then(|finals| finals.given) {
+            writeln!(
+                out,
+                "as given  {} of the original's time, measured alike",
+                ratio(&given)
+            )?;
+            if let Some(best) = &summary.best {
+                writeln!(
+                    out,
+                    "          against it, the best has {}",
+                    gain(best.ratio.median / given.median)
+                )?;
+            }
+        }
+        write_lineage(out, &source.lineage)?;
     }
     for held_out in &summary.held_out {
         let took = held_out
@@ -215,6 +238,7 @@ fn write_tuned(
         )?;
     }
     let grid = record.launch.grid.map(|rule| match rule {
+        TunedGrid::Cover if record.launch.block.is_none() => "as asked for".to_owned(),
         TunedGrid::Cover => "as many as cover the threads".to_owned(),
         TunedGrid::Same => "as asked for".to_owned(),
         TunedGrid::Blocks(count) => format!("{count}"),
@@ -230,7 +254,14 @@ fn write_tuned(
                 grid.get(..dimensions).unwrap_or_default().join(", ")
             )?;
         }
-        None => writeln!(out, "shape      as the application asks for")?,
+        None if record.launch.grid == [TunedGrid::Cover; 3] => {
+            writeln!(out, "shape      as the application asks for")?;
+        }
+        None => writeln!(
+            out,
+            "grid       {}, {}, {}; blocks as the application asks for",
+            grid[0], grid[1], grid[2]
+        )?,
     }
     match record.launch.shared {
         TunedShared::Same => {}
@@ -264,6 +295,32 @@ fn write_tuned(
             },
             code.name,
             code.code.len
+        )?;
+    }
+    if let Some(source) = &record.source {
+        let options: String = source
+            .options
+            .iter()
+            .map(|option| format!(" {option}"))
+            .collect();
+        let given = source
+            .given_ratio
+            .map_or_else(String::new, |[median, low, high]| {
+                let given = Ratio {
+                    median,
+                    low,
+                    high,
+                    confidence: record.confidence,
+                };
+                format!(
+                    "; as given it takes {} of the original's time",
+                    ratio(&given)
+                )
+            });
+        writeln!(
+            out,
+            "source     {}, compiled by {}{options}{given}",
+            source.name, source.compiler
         )?;
     }
     for guard in &record.guards {
@@ -307,6 +364,9 @@ fn write_tuned(
             }
         )?;
     }
+    if let Some(source) = &record.source {
+        out.push_str(&source.diff);
+    }
     Ok(())
 }
 
@@ -338,8 +398,10 @@ fn write_candidate(
     for row in evaluations {
         let what = match (row.phase, row.reason) {
             (Phase::Search, Reason::Again) => "measured again",
+            (Phase::Search, Reason::Check) => "check",
             (Phase::Search, _) => "search",
             (Phase::Final, Reason::Control) => "control",
+            (Phase::Final, Reason::Given) => "source as given",
             (Phase::Final, Reason::HeldOut) => "held-out launches",
             (Phase::Final, _) => "final",
             (Phase::Ablation, _) => "ablation",

@@ -49,16 +49,21 @@ impl Policy {
             Self::Even(8),
             Self::Even(12),
             Self::Even(36),
-            halving(3, &[4, 12], 0),
+            halving(2, &[4, 12, 36], 0),
             halving(3, &[4, 12, 36], 0),
             halving(3, &[4, 12, 36], 1),
             halving(3, &[4, 12, 36], 2),
             halving(3, &[4, 12, 36], 3),
-            halving(2, &[4, 12, 36], 0),
-            halving(5, &[4, 12, 36], 0),
             halving(3, &[12, 36], 0),
-            halving(5, &[12, 36], 0),
-            halving(3, &[4, 12, 36, 108], 0),
+            halving(3, &[6, 18, 54], 0),
+            halving(4, &[8, 32], 0),
+            halving(5, &[4, 12, 36], 0),
+            halving(9, &[4, 12, 36], 0),
+            halving(9, &[4, 12, 36], 1),
+            halving(9, &[12, 36], 0),
+            halving(9, &[36], 0),
+            halving(1000, &[4, 12, 36], 0),
+            halving(1000, &[12, 36], 0),
         ]
     }
 }
@@ -84,6 +89,8 @@ impl fmt::Display for Policy {
 /// What policies showed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Spent {
+    /// Part of the right variants that are better than their parents by their text.
+    pub better: f64,
     /// Runs of each policy on each space.
     pub seeds: u32,
     /// Evaluations after which it was looked at.
@@ -109,10 +116,9 @@ pub struct Row {
 
 /// Cells of the made-up grid.
 const CELLS: u64 = 16;
-/// Parts of the variants that are wrong, change nothing to speak of, and are worse. The others are better.
+/// Parts of the variants that are wrong, and, of the others, that change nothing to speak of. The rest is better or worse.
 const WRONG: f64 = 0.4;
 const NEUTRAL: f64 = 0.45;
-const WORSE: f64 = 0.4;
 /// How far steps go, as standard deviations of logarithms.
 const NEUTRAL_STEP: f64 = 0.003;
 const WORSE_STEP: f64 = 0.2;
@@ -144,6 +150,8 @@ struct Variant {
 /// A run.
 struct Run<'s> {
     subject: &'s Subject,
+    /// Part of the steps that are better.
+    better: f64,
     random: Random,
     variants: Vec<Variant>,
     cells: BTreeMap<u64, usize>,
@@ -153,9 +161,13 @@ struct Run<'s> {
     curve: Vec<f64>,
 }
 
+/// Parts of the variants that are better than their parents, from a source with much to be had to one with little.
+pub const BETTER: [f64; 3] = [0.15, 0.05, 0.015];
+
 /// Runs policies on synthetic spaces, with seeds from 1 on, with as many evaluations as the last of `marks`.
 pub fn compare(
     subjects: &[Subject],
+    better: f64,
     policies: &[Policy],
     seeds: u32,
     marks: &[u32],
@@ -168,7 +180,7 @@ pub fn compare(
             let mut logs = vec![0.0; marks.len()];
             let mut variants = 0.0;
             for seed in 1..=u64::from(seeds.max(1)) {
-                let mut run = Run::new(subject, seed);
+                let mut run = Run::new(subject, better, seed);
                 run.spend(policy, budget)?;
                 variants += run.variants.len() as f64;
                 for (log, mark) in logs.iter_mut().zip(marks) {
@@ -197,6 +209,7 @@ pub fn compare(
         rows.extend(of_space);
     }
     Ok(Spent {
+        better,
         seeds,
         marks: marks.to_vec(),
         rows,
@@ -204,13 +217,14 @@ pub fn compare(
 }
 
 impl<'s> Run<'s> {
-    fn new(subject: &'s Subject, seed: u64) -> Self {
+    fn new(subject: &'s Subject, better: f64, seed: u64) -> Self {
         let effects = match &subject.source {
             Source::Effects(effects) => effects.count(),
             _ => 0,
         };
         Self {
             subject,
+            better,
             random: Random::new(seed),
             variants: vec![Variant {
                 right: true,
@@ -305,7 +319,7 @@ impl<'s> Run<'s> {
         let room = (1.0 - parent.log / FLOOR).clamp(0.0, 1.0);
         let step = if kind < NEUTRAL {
             NEUTRAL_STEP * normal(random)
-        } else if kind < NEUTRAL + WORSE {
+        } else if kind < 1.0 - self.better {
             WORSE_STEP * normal(random).abs()
         } else {
             -BETTER_STEP * normal(random).abs() * room
@@ -446,8 +460,9 @@ impl fmt::Display for Spent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "{} seeds. true time of what is taken for the best, as a part of the source's as given, and what is lost against the best \
+            "{:.0} % of the right variants are better than their parents; {} seeds. True time of what is taken for the best, as a part of the source's as given, and what is lost against the best \
              policy, after so many evaluations",
+            100.0 * self.better,
             self.seeds
         )?;
         let width = |of: &dyn Fn(&Row) -> usize| self.rows.iter().map(of).max().unwrap_or(8);

@@ -406,6 +406,7 @@ mod tests {
     #[test]
     fn a_space_with_a_directive_goes_through_its_text() {
         let launch = LaunchChange {
+            block: Some([64, 1, 1]),
             grid: [GridRule::Same; 3],
             shared: SharedRule::Bytes(64),
             ..LaunchChange::default()

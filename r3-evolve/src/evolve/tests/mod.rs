@@ -1,5 +1,6 @@
 //! Searches on tables.
 
 mod bed;
+mod results;
 mod resuming;
 mod searching;

@@ -35,8 +35,9 @@ fn code(candidate: &Candidate, all: &mut Flags) {
     match &candidate.code {
         CandidateCode::Recorded | CandidateCode::Captured { .. } => {}
         CandidateCode::Source(source) => {
-            all.source
-                .push("the source is another one: `r3-evolve export --format json` has it".into());
+            all.source.push(
+                "the source is another one: `r3-evolve export --format source` writes it".into(),
+            );
             all.flags.extend(source.options.iter().cloned());
         }
         CandidateCode::Ptx(_)

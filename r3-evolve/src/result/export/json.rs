@@ -1,8 +1,10 @@
 //! A whole run as JSON.
 
+use r3_replay::evaluate::candidate::LaunchChange;
 use r3_replay::evaluate::{Candidate, Outcome, Plan};
 use serde::Serialize;
 
+use crate::evolve::variant::{Lineage, VariantNumber};
 use crate::space::Point;
 use crate::store::{Happened, Phase, Reason, State, Store, StoreError, key};
 use crate::tune::{Choice, Environment, Settings, Summary};
@@ -24,6 +26,8 @@ pub struct Exported {
     pub phase: Phase,
     /// Seconds of searching.
     pub seconds: f64,
+    /// Variants, in a search over source.
+    pub variants: Vec<ExportedVariant>,
     /// Every evaluation, with every sample.
     pub evaluations: Vec<ExportedEvaluation>,
     /// What happened.
@@ -45,6 +49,8 @@ pub struct ExportedEvaluation {
     pub candidate_id: String,
     /// Where it is in the space.
     pub point: Option<Point>,
+    /// The variant that it is of, in a search over source.
+    pub variant: Option<VariantNumber>,
     /// What it is part of.
     pub phase: Phase,
     /// How often the search had ended before.
@@ -69,6 +75,19 @@ pub struct ExportedEvaluation {
     pub done_at: Option<f64>,
 }
 
+/// A variant of a source.
+#[derive(Debug, Serialize)]
+pub struct ExportedVariant {
+    /// Its number.
+    pub variant: VariantNumber,
+    /// Text of the whole file.
+    pub text: String,
+    /// How it wants to be launched.
+    pub launch: LaunchChange,
+    /// Where it comes from.
+    pub lineage: Lineage,
+}
+
 /// A whole run.
 pub fn json(store: &Store) -> Result<Exported, StoreError> {
     let mut evaluations = Vec::new();
@@ -82,6 +101,7 @@ pub fn json(store: &Store) -> Result<Exported, StoreError> {
             candidate_id: row.candidate.id().to_string(),
             candidate: row.candidate,
             point: row.point,
+            variant: row.variant,
             phase: row.phase,
             round: row.round,
             batch: row.batch,
@@ -103,6 +123,16 @@ pub fn json(store: &Store) -> Result<Exported, StoreError> {
         space: store.text(key::SPACE)?.unwrap_or_default(),
         phase: store.get(key::PHASE)?.unwrap_or(Phase::Search),
         seconds: store.get(key::ELAPSED)?.unwrap_or(0.0),
+        variants: store
+            .variants()?
+            .into_iter()
+            .map(|row| ExportedVariant {
+                variant: row.number,
+                text: row.text,
+                launch: row.launch,
+                lineage: row.lineage,
+            })
+            .collect(),
         evaluations,
         events: store.events()?,
         summary: store.get(key::SUMMARY)?,

@@ -9,6 +9,8 @@
 //!   is among the measurements.
 //! - Candidates that the machine could not judge are left out: they say nothing of their configuration.
 
+use std::collections::BTreeSet;
+
 use r3_codegen::recipe::{FailureKind, Stage};
 use r3_replay::evaluate::outcome::{Role, Unit};
 use r3_replay::evaluate::{Outcome, Verdict};
@@ -79,7 +81,17 @@ pub fn t4(store: &Store, space: &Space) -> Result<T4, StoreError> {
     let settings: crate::tune::Settings = store.need(key::SETTINGS)?;
     let environment: crate::tune::Environment = store.need(key::ENVIRONMENT)?;
     let mut results = Vec::new();
-    for mut row in store.evaluations(Some(Phase::Search))? {
+    let rows = store.evaluations(Some(Phase::Search))?;
+    // Variants of a source have parameters that the space of the kernel does not have: all entries have all of them.
+    let more: BTreeSet<String> = rows
+        .iter()
+        .filter_map(|row| row.point.as_ref())
+        .flat_map(|point| point.0.keys())
+        .filter(|name| space.parameter(name).is_none())
+        .cloned()
+        .collect();
+    let variants = rows.iter().any(|row| row.variant.is_some());
+    for mut row in rows {
         if row.reason != Reason::Proposed || row.same_as.is_some() {
             continue;
         }
@@ -101,6 +113,15 @@ pub fn t4(store: &Store, space: &Space) -> Result<T4, StoreError> {
                 .unwrap_or_else(|| parameter.domain.default_value());
             configuration.insert(parameter.name.clone(), scalar(&value));
         }
+        for name in &more {
+            let of_point = row.point.as_ref().and_then(|point| point.get(name));
+            let value = of_point.map_or_else(|| json!("as given"), scalar);
+            configuration.insert(name.clone(), value);
+        }
+        if variants {
+            let number = row.variant.map_or(0, |variant| variant.0);
+            configuration.insert("variant".to_owned(), json!(number));
+        }
         results.push(Entry {
             timestamp: timestamp(row.done_at.unwrap_or(row.asked_at)),
             configuration,
@@ -118,7 +139,7 @@ pub fn t4(store: &Store, space: &Space) -> Result<T4, StoreError> {
             "tool": format!("r3-evolve {}", environment.r3),
             "kernel": environment.kernel,
             "device": environment.device.name,
-            "strategy": settings.strategy.word(),
+            "strategy": if variants { "evolve" } else { settings.strategy.word() },
             "seed": settings.seed,
         }),
         results,

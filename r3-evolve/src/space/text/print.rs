@@ -37,6 +37,12 @@ impl Space {
             field(&mut out, "max_threads", &kernel.max_threads.to_string());
             field(&mut out, "recorded_runs", &kernel.recorded_runs.to_string());
             field(&mut out, "compilable", &kernel.compilable.to_string());
+            if kernel.source {
+                field(&mut out, "source", "true");
+            }
+            if let Some([x, y, z]) = kernel.recorded_block {
+                field(&mut out, "recorded_block", &format!("[{x}, {y}, {z}]"));
+            }
         }
         for parameter in &self.parameters {
             out.push('\n');
