@@ -116,7 +116,7 @@ fn node(
     );
     write!(
         out,
-        "<li class=\"{}\">{}{} <span class=\"time\">{time}</span>{} <span class=\"by\">{}{with}</span> <span class=\"what\">{}</span>",
+        "<li class=\"{}\">{}{} <span class=\"time\">{time}</span>{} <span class=\"by\">{}{with}</span>{}",
         class.trim_end(),
         if only {
             "<span class=\"arrow\" role=\"img\" aria-label=\"from the line above:\">↓</span>"
@@ -130,7 +130,11 @@ fn node(
             ""
         },
         html(&by),
-        html(&one.what)
+        if one.what.is_empty() {
+            String::new()
+        } else {
+            format!(" <span class=\"what\">– {}</span>", html(&one.what))
+        }
     )
 }
 
