@@ -136,6 +136,22 @@ pub fn device_part(unit: &Unit) -> String {
     blanked(unit.text(), &spans)
 }
 
+/// Whether a text has functions that do not say where they run, such as `constexpr` ones and members of types.
+#[must_use]
+pub fn has_unmarked_functions(unit: &Unit) -> bool {
+    let mut found = false;
+    walk(unit.tree().root_node(), &mut |node| {
+        if node.kind() == "function_definition" {
+            let body = node.child_by_field_name("body");
+            let end = body.map_or(node.end_byte(), |body| body.start_byte());
+            let head = unit.slice(node.start_byte()..end);
+            found |= !has_word(head, DEVICE_WORDS) && !head.trim_end().ends_with("default");
+        }
+        !found
+    });
+    found
+}
+
 /// For whom something is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum For {
@@ -336,6 +352,17 @@ int main() {
                 "#endif",
             ]
         );
+    }
+
+    #[test]
+    fn functions_that_do_not_say_where_they_run_are_found() {
+        let has = |text: &str| has_unmarked_functions(&Unit::parse(text).unwrap());
+        assert!(has("constexpr int f(int x) { return x; }"));
+        assert!(has("struct S { int f() { return 1; } };"));
+        assert!(!has(
+            "struct S { __device__ int f() { return 1; } }; __global__ void k() {}"
+        ));
+        assert!(!has("constexpr int n = 3;"));
     }
 
     proptest! {

@@ -29,7 +29,7 @@ use r3_codegen::source::command::CommandError;
 use r3_codegen::source::database::DatabaseError;
 use r3_replay::evaluate::candidate::{Candidate, CandidateCode, SourceCode};
 use r3_replay::evaluate::describe::KernelDescription;
-use r3_source::device_part::device_part;
+use r3_source::device_part::{self, device_part};
 use r3_source::region::{self, RegionError, Regions};
 use r3_source::syntax::{SyntaxError, Unit};
 use serde::{Deserialize, Serialize};
@@ -302,11 +302,22 @@ impl Program {
         if self.own != compiler {
             how.program = None;
         }
-        // Functions without a word, `constexpr` ones, are for both where host code is compiled as well.
-        if device_part && compiler == Compiler::Nvrtc {
+        // Functions that do not say where they run are the host's for it, which it has none of. With the option, constants become
+        // variables on the device as well, so that it is not given without need.
+        if compiler == Compiler::Nvrtc && self.own != compiler && self.has_unmarked_functions() {
             how.options.push("-default-device".to_owned());
         }
         how
+    }
+
+    fn has_unmarked_functions(&self) -> bool {
+        let headers = self.device_headers.iter().map(|(_, text)| text.clone());
+        std::iter::once(only_device(&self.text))
+            .chain(headers)
+            .any(|text| {
+                let unit = Unit::parse(&text);
+                unit.is_ok_and(|unit| device_part::has_unmarked_functions(&unit))
+            })
     }
 
     /// The same with another way.

@@ -325,7 +325,12 @@ impl Subject {
             },
             llvm_options: build.llvm_options.clone(),
             codegen_level: build.codegen_level,
-            contraction: build.contraction,
+            // Its PTX has fused what the language lets it fuse, as the PTX of NVIDIA's compilers has.
+            contraction: if raw {
+                Contraction::Llvm
+            } else {
+                build.contraction
+            },
             unroll: build.unroll,
             inline_functions: build.inline_functions || raw,
             keep_guards: build.keep_guards,
