@@ -456,6 +456,15 @@ fn operators(run: &RunView) -> Vec<Operator> {
         cost: cost(is),
     };
     let mut rows = Vec::new();
+    // No proposal made it: the inner search found a better configuration for it.
+    let given = run.variant(VariantNumber(1)).map(|one| one.slot);
+    if let Some(gain) = given.and_then(|slot| gains.get(&slot)) {
+        rows.push(Operator {
+            name: "source as given".to_owned(),
+            gain: *gain,
+            ..Operator::default()
+        });
+    }
     for (operator, answers) in &run.operators {
         let name = words::operator(*operator);
         let is = |slot: &i64| proposals.get(slot).is_some_and(|one| one.0 == name);

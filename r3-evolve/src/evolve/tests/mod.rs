@@ -1,6 +1,7 @@
 //! Searches on tables.
 
 mod bed;
+mod reporting;
 mod results;
 mod resuming;
 mod searching;
