@@ -27,7 +27,7 @@ pub struct Halving {
 impl Default for Halving {
     fn default() -> Self {
         Self {
-            eta: 3,
+            eta: 9,
             budgets: vec![4, 12, 36],
             elites: 1,
         }
@@ -163,6 +163,7 @@ mod tests {
 
     fn rungs(ratios: &[f64]) -> Rungs {
         let mut rungs = Rungs::new(Halving {
+            eta: 3,
             elites: 0,
             ..Halving::default()
         });

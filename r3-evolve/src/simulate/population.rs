@@ -504,3 +504,51 @@ impl fmt::Display for Spent {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::simulate::synthetic;
+
+    fn subject() -> Subject {
+        let text = include_str!("../../data/synthetic/lombscargle.toml");
+        synthetic::read(Path::new("lombscargle.toml"), text).unwrap()
+    }
+
+    fn run<'s>(subject: &'s Subject, policy: &Policy, budget: u32) -> Run<'s> {
+        let mut run = Run::new(subject, 0.05, 7);
+        run.spend(policy, budget).unwrap();
+        run
+    }
+
+    #[test]
+    fn a_budget_is_spent_and_kept_and_the_same_seed_spends_it_alike() {
+        let subject = subject();
+        for policy in [Policy::Even(12), Policy::Halving(Halving::default())] {
+            let once = run(&subject, &policy, 150);
+            assert_eq!((once.spent, once.curve.len()), (150, 150), "{policy}");
+            assert_eq!(once.curve, run(&subject, &policy, 150).curve, "{policy}");
+        }
+    }
+
+    #[test]
+    fn halving_looks_at_more_variants_and_still_searches_some_as_far() {
+        let subject = subject();
+        let even = run(&subject, &Policy::Even(36), 400);
+        let halving = run(&subject, &Policy::Halving(Halving::default()), 400);
+        assert!(halving.variants.len() > 2 * even.variants.len());
+        let longest = halving.variants.iter().map(|one| one.told.len()).max();
+        assert!(longest >= Some(36), "{longest:?}");
+    }
+
+    #[test]
+    fn no_more_is_spent_on_a_wrong_variant_than_its_screen() {
+        let subject = subject();
+        let even = run(&subject, &Policy::Even(36), 400);
+        let wrong = even.variants.iter().filter(|one| !one.right);
+        assert!(wrong.clone().count() > 0);
+        assert!(wrong.clone().all(|one| one.told.len() <= 3));
+    }
+}

@@ -65,8 +65,8 @@ impl Space {
         self.sort_conditions();
     }
 
-    /// Makes these the first points after the original, as far as they mean something here, and after them the recorded launch
-    /// where the text wishes another one. Returns all points that say whether a variant is worth more: the original, the first of
+    /// Makes these, the best ones of what a text came of, the first points after the original, as far as they mean something here,
+    /// and adds the recorded launch where the text wishes another one. Returns all points that say whether a variant is worth more: the original, the first of
     /// `points`, and the recorded launch.
     pub fn begin_with(&mut self, points: &[Point]) -> Vec<Point> {
         let original = self.original();
@@ -85,6 +85,10 @@ impl Space {
                 first.push(recorded.clone());
                 start.insert(start.len().min(1), recorded);
             }
+        }
+        if !points.is_empty() {
+            // What is tried first of a text that nothing is known of was tried of one that it came of.
+            self.start.clear();
         }
         let starts = start.into_iter().map(|point| point.0);
         self.start.splice(0..0, starts);

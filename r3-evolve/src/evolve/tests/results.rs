@@ -7,7 +7,7 @@ use r3_replay::evaluate::Verdict;
 
 use super::bed::{Bed, SOURCE};
 use crate::evolve::variant::{Operator, VariantNumber};
-use crate::evolve::view::RunView;
+use crate::evolve::view::{RunView, VariantView};
 use crate::result::export::{BestSource, json, source, t4};
 use crate::result::{text, variant};
 use crate::store::{CandidateNumber, Phase, Reason, Store};
@@ -32,7 +32,7 @@ fn of_candidates(store: &Store) -> BTreeMap<CandidateNumber, VariantNumber> {
 
 #[test]
 fn finals_have_the_captured_binary_and_the_source_as_given_as_baselines() {
-    let (_, store, summary) = run(false, 120);
+    let (_bed, store, summary) = run(false, 120);
     let finals = summary.finals.as_ref().unwrap();
     assert!((finals.control.unwrap().median - 1.0).abs() < 0.02);
     let given = finals.given.unwrap().median;
@@ -47,7 +47,7 @@ fn finals_have_the_captured_binary_and_the_source_as_given_as_baselines() {
 
 #[test]
 fn no_variant_fills_the_finals_alone() {
-    let (_, store, summary) = run(false, 120);
+    let (_bed, store, summary) = run(false, 120);
     let variants = of_candidates(&store);
     let mut counts: BTreeMap<VariantNumber, usize> = BTreeMap::new();
     for finalist in &summary.finals.as_ref().unwrap().finalists {
@@ -59,7 +59,7 @@ fn no_variant_fills_the_finals_alone() {
 
 #[test]
 fn the_result_has_the_source_what_was_given_and_how_one_came_of_the_other() {
-    let (_, store, summary) = run(true, 120);
+    let (_bed, store, summary) = run(true, 120);
     let best = summary.best.as_ref().unwrap();
     let found = summary.source.as_ref().unwrap();
     assert_eq!(best.variant, Some(found.variant));
@@ -92,7 +92,7 @@ fn the_result_has_the_source_what_was_given_and_how_one_came_of_the_other() {
 
 #[test]
 fn the_exported_source_says_how_to_compile_it_and_is_the_best_text() {
-    let (_, store, summary) = run(true, 120);
+    let (_bed, store, summary) = run(true, 120);
     let found = summary.source.as_ref().unwrap();
     let text = store.variant(found.variant).unwrap().unwrap().text;
     let number = CandidateNumber(summary.best.as_ref().unwrap().number);
@@ -121,7 +121,7 @@ fn the_exported_source_says_how_to_compile_it_and_is_the_best_text() {
 
 #[test]
 fn t4_has_the_variant_among_the_parameters_of_every_entry() {
-    let (_, store, _) = run(true, 80);
+    let (_bed, store, _) = run(true, 80);
     let toml = store.text(crate::store::key::SPACE).unwrap().unwrap();
     let space = crate::space::Space::from_toml(&toml).unwrap();
     let exported = serde_json::to_value(t4(&store, &space).unwrap()).unwrap();
@@ -141,7 +141,7 @@ fn t4_has_the_variant_among_the_parameters_of_every_entry() {
 
 #[test]
 fn json_has_every_text_once_and_names_it_at_every_evaluation() {
-    let (_, store, _) = run(true, 80);
+    let (_bed, store, _) = run(true, 80);
     let all = json(&store).unwrap();
     assert!(all.variants.iter().any(|one| one.text == SOURCE));
     let numbers: Vec<_> = all.variants.iter().map(|one| one.variant).collect();
@@ -153,7 +153,7 @@ fn json_has_every_text_once_and_names_it_at_every_evaluation() {
 
 #[test]
 fn a_variant_is_shown_with_why_it_is_wrong_where_it_comes_from_and_its_text() {
-    let (_, store, _) = run(true, 120);
+    let (_bed, store, _) = run(true, 120);
     let view = RunView::of(&store).unwrap();
     let wrong = view
         .variants
@@ -165,13 +165,22 @@ fn a_variant_is_shown_with_why_it_is_wrong_where_it_comes_from_and_its_text() {
     assert!(shown.contains("may not do"), "{shown}");
     assert!(shown.contains("lineage\n"), "{shown}");
     assert!(shown.ends_with(&wrong.text), "{shown}");
-    let best = variant::best(&view, 10);
-    assert_eq!(best.lines().count(), 10, "{best}");
+    let best = variant::best(&view, 3);
+    assert_eq!(best.lines().count(), 3, "{best}");
+    // One that failed its check has a time, and is not among the best.
+    let right = |one: &&VariantView| one.verdict == Some(Verdict::Right);
+    let least = view
+        .variants
+        .iter()
+        .filter(right)
+        .filter_map(|one| one.ratio);
+    let least = least.map(|found| found.median).reduce(f64::min).unwrap();
+    assert!(best.starts_with(&format!("  {least:.4}")), "{best}");
 }
 
 #[test]
 fn what_each_knob_of_the_best_variant_was_good_for_is_measured_with_its_source() {
-    let (_, store, summary) = run(true, 200);
+    let (_bed, store, summary) = run(true, 200);
     let best = summary.best.as_ref().unwrap();
     assert!(
         !best.knobs.is_empty(),
