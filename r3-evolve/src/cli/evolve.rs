@@ -337,7 +337,8 @@ impl Going<'_> {
         let mut terminal = Terminal::new(self.signals, self.quiet);
         let folder = self.store.folder().to_owned();
         let began: Environment = self.store.need(key::ENVIRONMENT).map_err(Failure::new)?;
-        let mut spent = Totals::default();
+        let embedded: Option<Totals> = self.store.get(key::EMBEDDED).map_err(Failure::new)?;
+        let mut spent = embedded.unwrap_or_default();
         for request in self.store.requests().map_err(Failure::new)? {
             if let Some(answered) = request.answer {
                 spent.add(&request.model, &answered.spent);

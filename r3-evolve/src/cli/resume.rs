@@ -51,6 +51,12 @@ pub struct Args {
 pub fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
     let folder = &args.run;
     let mut store = Store::open(folder).map_err(Failure::new)?;
+    if store.text(key::SPACE).map_err(Failure::new)?.is_none() {
+        return Err(Failure::new(format!(
+            "{}: the run was killed before it began: begin again, with `r3-evolve evolve`",
+            folder.display()
+        )));
+    }
     let Some(settings) = store
         .get::<evolve::Settings>(key::EVOLVE)
         .map_err(Failure::new)?
@@ -61,12 +67,6 @@ pub fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
             folder.display()
         )));
     };
-    if store.text(key::SPACE).map_err(Failure::new)?.is_none() {
-        return Err(Failure::new(format!(
-            "{}: the run was killed before it began: begin again, with `r3-evolve evolve`",
-            folder.display()
-        )));
-    }
     let before: Settings = store.need(key::SETTINGS).map_err(Failure::new)?;
     refuse_changes(&args.judging.fixed(&before))?;
     let mut base = before.clone();

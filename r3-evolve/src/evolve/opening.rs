@@ -40,6 +40,14 @@ impl Search<'_, '_> {
             Some(_) => run.replay.pop_front(),
             None => None,
         };
+        if let Some((row, _)) = &replayed
+            && self.ended.is_some()
+            && row.told.is_none()
+        {
+            // The search is over, and nothing more comes of it.
+            run.next += 1;
+            return Ok(true);
+        }
         if replayed.is_none() {
             let measures = !self.shop.counts();
             let paused = run.down.is_some() && measures;
@@ -164,7 +172,7 @@ impl Search<'_, '_> {
     }
 
     /// What is left of budgets when everything that is open takes what it may.
-    fn left(&self, run: &Run, stored: Option<&SlotRow>) -> Inputs {
+    pub(super) fn left(&self, run: &Run, stored: Option<&SlotRow>) -> Inputs {
         let repairs = self.shop.settings.models.repairs;
         let counts = &run.population.counts;
         let reserved: u64 = run

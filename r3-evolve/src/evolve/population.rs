@@ -134,7 +134,10 @@ pub struct Population {
     best: Option<VariantNumber>,
     /// Variants whose check is under way.
     checking: BTreeSet<VariantNumber>,
+    /// The built-in vector of the source as given.
     original: Vec<f32>,
+    /// A service's; empty where there is none.
+    original_vector: Vec<f32>,
 }
 
 impl Population {
@@ -158,6 +161,7 @@ impl Population {
             best: None,
             checking: BTreeSet::new(),
             original,
+            original_vector: Vec::new(),
             program,
         })
     }
@@ -393,9 +397,19 @@ impl Population {
             .filter(|seen| seen.number() != row.number);
         self.novelty.add(row.number, &variant, fingerprint);
         let text = region_text(&self.program, &row.text);
+        if row.number == VariantNumber(1) {
+            self.original_vector = row.embedding.clone().unwrap_or_default();
+        }
+        // Where a service made no vector of either text, the built-in one says how far they are apart.
+        let distance = match &row.embedding {
+            Some(vector) if !vector.is_empty() && vector.len() == self.original_vector.len() => {
+                embed::distance(&self.original_vector, vector)
+            }
+            _ => embed::distance(&self.original, &embed::embed(&text)),
+        };
         let described = Described {
             tokens: r3_source::tokens::count(&text) as u64,
-            distance: embed::distance(&self.original, &embed::embed(&text)),
+            distance,
             behaviour: None,
         };
         self.known.insert(
@@ -632,7 +646,7 @@ pub(super) fn of(row: &VariantRow) -> Variant {
 }
 
 /// What of a text may be changed; all of it where that cannot be said.
-fn region_text(program: &Program, text: &str) -> String {
+pub(super) fn region_text(program: &Program, text: &str) -> String {
     program.regions(text).map_or_else(
         |_| text.to_owned(),
         |regions| regions.texts(text).collect::<Vec<_>>().join("\n"),

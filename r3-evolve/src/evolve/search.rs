@@ -11,6 +11,7 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Duration;
 
+use r3_models::account::Totals;
 use r3_models::chat::{Answer, Ask, Failure, Finished, State, Ticket};
 use r3_models::choice::Chooser;
 use r3_replay::evaluate::Outcome;
@@ -20,6 +21,8 @@ use super::asking::Asking;
 use super::population::Population;
 use super::progress::{Load, Observe};
 use super::rewriting::Rewriting;
+use super::slot::SCREEN;
+use super::variant::VariantNumber;
 use super::work::{Stored, Work};
 use super::workshop::Workshop;
 use crate::program::Program;
@@ -53,6 +56,15 @@ pub struct Models<'a> {
     pub settings: &'a r3_models::settings::Settings,
 }
 
+/// What a question is for.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Awaited {
+    /// An answer of a slot's turn.
+    Answer(i64, i64),
+    /// The vector of a slot's variant.
+    Vector(i64, VariantNumber),
+}
+
 /// Where a search is.
 pub(super) struct Run {
     pub population: Population,
@@ -67,7 +79,9 @@ pub(super) struct Run {
     pub told: i64,
     /// How many slots had been told when there was nothing to be tried.
     pub barren: Option<i64>,
-    pub tickets: HashMap<Ticket, (i64, i64)>,
+    pub tickets: HashMap<Ticket, Awaited>,
+    /// What vectors of texts took.
+    pub embedded: Totals,
     pub jobs: HashMap<EvaluationNumber, i64>,
     pub unjudged: u64,
     /// Models may cost no more.
@@ -117,7 +131,14 @@ impl Search<'_, '_> {
                     break;
                 }
                 if run.open.is_empty() && run.barren == Some(run.told) {
-                    run.end = Some(End::Exhausted);
+                    let left = self.left(&run, None);
+                    run.end = Some(if left.evaluations < SCREEN {
+                        End::Evaluations
+                    } else if !left.variants {
+                        End::Variants
+                    } else {
+                        End::Exhausted
+                    });
                     break;
                 }
                 if matches!(run.end, Some(End::Stopped | End::Time)) {
@@ -178,6 +199,16 @@ impl Search<'_, '_> {
             }
             stored.evaluations.push_back(row);
         }
+        let before = replay.iter().fold(
+            (0, 0),
+            |(evaluations, variants), (row, stored)| match &row.closing {
+                Some(closing) => (
+                    evaluations + closing.evaluations,
+                    variants + stored.variants.len() as u64,
+                ),
+                None => (evaluations, variants),
+            },
+        );
         let chooser = self
             .models
             .as_ref()
@@ -200,6 +231,7 @@ impl Search<'_, '_> {
             told: 0,
             barren: None,
             tickets: HashMap::new(),
+            embedded: self.store.get(key::EMBEDDED)?.unwrap_or_default(),
             jobs: HashMap::new(),
             unjudged: 0,
             spent: false,
@@ -213,7 +245,7 @@ impl Search<'_, '_> {
             load: Load::default(),
             waited: 0.0,
             looked: f64::NEG_INFINITY,
-            before: (0, 0),
+            before,
         })
     }
 
@@ -315,8 +347,26 @@ impl Search<'_, '_> {
                 outcome,
                 model,
             } = finished;
-            let Some((slot, turn)) = run.tickets.remove(&ticket) else {
-                continue;
+            let (slot, turn) = match run.tickets.remove(&ticket) {
+                Some(Awaited::Answer(slot, turn)) => (slot, turn),
+                Some(Awaited::Vector(slot, number)) => {
+                    let vector = match outcome {
+                        Ok(Answer::Vectors(vectors)) => vectors.into_iter().next(),
+                        Ok(Answer::Reply(_)) | Err(_) => None,
+                    };
+                    let vector = vector.unwrap_or_default();
+                    run.embedded.add(&model, &spent);
+                    self.store.embedded(number, &vector, &run.embedded)?;
+                    let work = run.open.get_mut(&slot);
+                    let row = work
+                        .and_then(|work| work.variants.iter_mut().find(|row| row.number == number));
+                    if let Some(row) = row {
+                        row.embedding = Some(vector);
+                    }
+                    changed.push(slot);
+                    continue;
+                }
+                None => continue,
             };
             let reply = match outcome {
                 Ok(Answer::Reply(reply)) => Ok(reply),

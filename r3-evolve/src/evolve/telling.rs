@@ -1,5 +1,8 @@
 //! The end of a slot: the population is told.
 
+use r3_models::settings::Part;
+use r3_replay::evaluate::Verdict;
+
 use super::EvolveError;
 use super::progress::Observe;
 use super::search::{Run, Search, outcome_says};
@@ -20,6 +23,11 @@ impl Search<'_, '_> {
         jobs: &Jobs<'_>,
         watch: &mut dyn Observe,
     ) -> Result<bool, EvolveError> {
+        let models = self.models.as_ref();
+        let vectors = models.is_some_and(|models| {
+            let mut all = models.settings.part(Part::Embedding);
+            all.next().is_some()
+        });
         let next = match run.replay_told.front() {
             // As it was before; it may have to be opened first.
             Some(slot) if run.open.contains_key(slot) => run.replay_told.pop_front(),
@@ -27,12 +35,12 @@ impl Search<'_, '_> {
             None if self.shop.counts() => run
                 .open
                 .first_key_value()
-                .filter(|(_, work)| work.is_over())
+                .filter(|(_, work)| work.is_ready(vectors))
                 .map(|(slot, _)| *slot),
             None => run
                 .open
                 .iter()
-                .find(|(_, work)| work.is_over())
+                .find(|(_, work)| work.is_ready(vectors))
                 .map(|(slot, _)| *slot),
         };
         let Some(slot) = next else {
@@ -104,7 +112,15 @@ impl Search<'_, '_> {
                     outcome.verdict.word()
                 ))
             });
-            return Err(EvolveError::Given(reasons.collect::<Vec<_>>().join("\n")));
+            let mut reasons: Vec<String> = reasons.collect();
+            let cheats = |step: &crate::store::Evaluation| {
+                let outcome = step.outcome.as_ref();
+                outcome.is_some_and(|outcome| outcome.verdict == Verdict::Cheat)
+            };
+            if work.steps.iter().any(cheats) {
+                reasons.push("--allow RULE lifts a rule that the application itself breaks".into());
+            }
+            return Err(EvolveError::Given(reasons.join("\n")));
         };
         if let Some(way) = ways.get(place) {
             run.population.program = self.given.compiled(way.clone());

@@ -333,7 +333,7 @@ impl RunView {
         let began_at = rows.slots.first().map_or(0.0, |row| row.opened_at);
         let timeline = tell_again(&mut population, &rows, began_at);
 
-        let mut models = Totals::default();
+        let mut models: Totals = store.get(key::EMBEDDED)?.unwrap_or_default();
         let mut requests = Vec::new();
         for row in &rows.slots {
             for request in rows.requests.get(&row.slot).into_iter().flatten() {

@@ -85,6 +85,12 @@ impl Work {
         matches!(self.stage, Stage::Over(_))
     }
 
+    /// Whether the population can be told. `vectors`: a service makes vectors of texts.
+    pub fn is_ready(&self, vectors: bool) -> bool {
+        let whole = !vectors || self.variants.iter().all(|row| row.embedding.is_some());
+        self.is_over() && whole
+    }
+
     /// An outcome came. Whether it belongs here.
     pub fn take(&mut self, number: EvaluationNumber, outcome: Outcome) -> bool {
         let step = self.steps.iter_mut().find(|step| step.number == number);

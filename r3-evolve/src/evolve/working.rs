@@ -2,14 +2,15 @@
 
 use std::collections::VecDeque;
 
-use r3_models::chat::{Failure, Message, Question, Request};
+use r3_models::chat::{Embed, Failure, Message, Question, Request};
+use r3_models::settings::Part;
 use r3_source::tokens;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::EvolveError;
-use super::population::of;
+use super::population::{of, region_text};
 use super::progress::Observe;
-use super::search::{Run, Search};
+use super::search::{Awaited, Run, Search};
 use super::slot::{By, Ended, Opening, number_of};
 use super::variant::{Lineage, Operator, Variant, VariantNumber};
 use super::work::{Stage, Work};
@@ -39,6 +40,7 @@ impl Search<'_, '_> {
                 launch: variant.launch,
                 lineage,
                 made_at: self.clock.unix(),
+                embedding: None,
             },
             evaluations: (work.steps.len() as i64, evaluations),
         }
@@ -73,7 +75,26 @@ impl Search<'_, '_> {
         };
         work.stage = Stage::Measuring;
         self.add_steps(run, jobs, work, rows);
+        self.ask_vector(run, work);
         Ok(())
+    }
+
+    /// Asks for the vector of the last variant, where a service makes them.
+    fn ask_vector(&mut self, run: &mut Run, work: &Work) {
+        let Some(models) = &mut self.models else {
+            return;
+        };
+        let model = models.settings.part(Part::Embedding).next();
+        let missing = work.variants.last().filter(|row| row.embedding.is_none());
+        if let (Some(model), Some(row)) = (model, missing) {
+            let text = region_text(&run.population.program, &row.text);
+            let ticket = models.ask.submit(Question::Embed(Embed {
+                model: model.name.clone(),
+                texts: vec![text],
+            }));
+            run.tickets
+                .insert(ticket, Awaited::Vector(work.row.slot, row.number));
+        }
     }
 
     pub(super) fn add_steps(
@@ -207,7 +228,8 @@ impl Search<'_, '_> {
                         .wrapping_add(work.row.slot.unsigned_abs()),
                 ),
             }));
-            run.tickets.insert(ticket, (work.row.slot, work.turn));
+            run.tickets
+                .insert(ticket, Awaited::Answer(work.row.slot, work.turn));
         }
         work.answers.push((model.to_owned(), answer));
         Ok(())

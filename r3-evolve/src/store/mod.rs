@@ -64,6 +64,8 @@ pub mod key {
     pub const PROGRAM: &str = "program";
     /// The same as it was given, before a compiler was chosen.
     pub const GIVEN: &str = "given";
+    /// What vectors of texts took, by model: [`Totals`](r3_models::account::Totals).
+    pub const EMBEDDED: &str = "embedded";
     /// Where the time of a search over source goes: [`Load`](crate::evolve::progress::Load).
     pub const BUSY: &str = "busy";
 }

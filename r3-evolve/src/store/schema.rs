@@ -115,6 +115,7 @@ CREATE TABLE variants (
     launch TEXT NOT NULL,
     lineage TEXT NOT NULL,
     made_at REAL NOT NULL,
+    embedding TEXT,
     UNIQUE (slot, turn)
 ) STRICT;
 

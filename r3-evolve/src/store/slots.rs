@@ -1,5 +1,6 @@
 //! Slots of a search over source, what models were asked in them, and the variants that came of it.
 
+use r3_models::account::Totals;
 use r3_models::chat::{Failure, Message, Reply, Spent};
 use r3_replay::evaluate::candidate::LaunchChange;
 use rusqlite::{OptionalExtension, Row, Transaction, params};
@@ -92,6 +93,8 @@ pub struct VariantRow {
     pub lineage: Lineage,
     /// When it came up.
     pub made_at: f64,
+    /// Its vector, where a service makes them; empty when it did not.
+    pub embedding: Option<Vec<f32>>,
 }
 
 /// A variant that came up, with the evaluations that it begins with.
@@ -207,6 +210,24 @@ impl Store {
         })
     }
 
+    /// A service made the vector of a variant's text, or did not: then it is empty. `totals` is what all vectors took so far.
+    pub fn embedded(
+        &mut self,
+        variant: VariantNumber,
+        vector: &[f32],
+        totals: &Totals,
+    ) -> Result<(), StoreError> {
+        self.all(|all| {
+            all.prepare("UPDATE variants SET embedding = ?2 WHERE variant = ?1")?
+                .execute(params![variant.0, json(&vector)?])?;
+            all.prepare(
+                "INSERT INTO run VALUES (?1, ?2) ON CONFLICT (key) DO UPDATE SET value = ?2",
+            )?
+            .execute(params![key::EMBEDDED, json(totals)?])
+            .map(drop)
+        })
+    }
+
     /// The population was told what came of a slot.
     pub fn told_slot(
         &mut self,
@@ -269,7 +290,7 @@ impl Store {
     /// All variants, by slot and turn.
     pub fn variants(&self) -> Result<Vec<VariantRow>, StoreError> {
         self.list(
-            "SELECT variant, slot, turn, text, fingerprint, launch, lineage, made_at FROM variants ORDER BY slot, turn",
+            "SELECT variant, slot, turn, text, fingerprint, launch, lineage, made_at, embedding FROM variants ORDER BY slot, turn",
             variant,
         )
     }
@@ -281,7 +302,7 @@ impl Store {
         }
         self.db
             .prepare(
-                "SELECT variant, slot, turn, text, fingerprint, launch, lineage, made_at FROM variants WHERE variant = ?1",
+                "SELECT variant, slot, turn, text, fingerprint, launch, lineage, made_at, embedding FROM variants WHERE variant = ?1",
             )
             .and_then(|mut statement| statement.query_row([number.0], variant).optional())
             .map_err(|source| self.database(source))
@@ -321,6 +342,7 @@ fn variant(row: &Row<'_>) -> rusqlite::Result<VariantRow> {
         launch: parsed(row, 5)?,
         lineage: parsed(row, 6)?,
         made_at: row.get(7)?,
+        embedding: parsed_if_any(row, 8)?,
     })
 }
 
@@ -330,7 +352,7 @@ fn made(
     round: i64,
 ) -> rusqlite::Result<Vec<EvaluationNumber>> {
     let row = &new.row;
-    all.prepare("INSERT INTO variants VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)")?
+    all.prepare("INSERT INTO variants VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, NULL)")?
         .execute(params![
             row.number.0,
             row.slot,

@@ -1,6 +1,7 @@
 //! Databases that are not what they should be.
 
 use super::*;
+use crate::evolve::variant::VariantNumber;
 
 fn create(folder: &Path) -> Store {
     let store = Store::create(folder).unwrap();
@@ -55,7 +56,7 @@ fn another_version_is_named_with_what_to_do() {
         "{error}"
     );
     assert!(
-        error.to_string().contains("tables 7, this one has 1"),
+        error.to_string().contains("tables 7, this one has 2"),
         "{error}"
     );
 }
@@ -111,7 +112,7 @@ fn json_in_a_row_that_makes_no_sense_names_the_row() {
     store
         .db
         .execute_batch(
-            "INSERT INTO candidates VALUES (1, 'x', '{\"nonsense\": 1}', NULL);
+            "INSERT INTO candidates VALUES (1, 'x', '{\"nonsense\": 1}', NULL, NULL);
              INSERT INTO evaluations (candidate, phase, round, batch, reason, plan, state, asked_at)
              VALUES (1, 'search', 0, 0, 'proposed', '{}', 'asked', 0.0);",
         )
@@ -192,4 +193,140 @@ fn damage_is_told_in_a_line() {
     let error = Store::look(dir.path()).unwrap_err();
     assert!(matches!(error, StoreError::Damaged { .. }), "{error}");
     assert_eq!(error.to_string().lines().count(), 1, "{error}");
+}
+
+/// A database as version 1 had it, with an evaluation in it.
+fn version_1(folder: &Path) {
+    let db = Connection::open(folder.join(FILE)).unwrap();
+    db.execute_batch(schema::TABLES).unwrap();
+    db.pragma_update(None, "application_id", schema::APPLICATION)
+        .unwrap();
+    db.pragma_update(None, "user_version", 1).unwrap();
+    let candidate = r3_replay::evaluate::Candidate::default();
+    let plan = r3_replay::evaluate::Plan::default();
+    db.execute(
+        "INSERT INTO candidates VALUES (1, ?1, ?2, NULL)",
+        [
+            candidate.id().to_string(),
+            serde_json::to_string(&candidate).unwrap(),
+        ],
+    )
+    .unwrap();
+    db.execute(
+        "INSERT INTO evaluations (candidate, phase, round, batch, reason, plan, state, asked_at) \
+         VALUES (1, 'search', 0, 0, 'proposed', ?1, 'asked', 1.0)",
+        [serde_json::to_string(&plan).unwrap()],
+    )
+    .unwrap();
+    db.execute("INSERT INTO run VALUES ('space', '\"\"')", [])
+        .unwrap();
+}
+
+#[test]
+fn a_run_of_version_1_is_looked_at_as_it_is_and_gets_the_new_tables_when_somebody_works_on_it() {
+    let dir = tempfile::tempdir().unwrap();
+    version_1(dir.path());
+    let version = || {
+        let db = Connection::open(dir.path().join(FILE)).unwrap();
+        db.pragma_query_value(None, "user_version", |row| row.get::<_, i32>(0))
+            .unwrap()
+    };
+    let look = Store::look(dir.path()).unwrap();
+    let rows = look.evaluations(None).unwrap();
+    assert_eq!((rows.len(), rows[0].variant, rows[0].of), (1, None, None));
+    assert!(look.slots().unwrap().is_empty() && look.variants().unwrap().is_empty());
+    assert!(look.variant(VariantNumber(1)).unwrap().is_none());
+    drop(look);
+    assert_eq!(version(), 1);
+    let store = Store::open(dir.path()).unwrap();
+    assert_eq!(store.evaluations(None).unwrap(), rows);
+    drop(store);
+    assert_eq!(version(), schema::VERSION);
+    assert_eq!(
+        Store::look(dir.path()).unwrap().evaluations(None).unwrap(),
+        rows
+    );
+}
+
+#[test]
+fn the_text_of_a_variant_is_kept_once_and_comes_back_with_every_candidate_of_it() {
+    use crate::evolve::slot::Opening;
+    use crate::evolve::variant::{IslandNumber, Lineage, Operator};
+    use r3_replay::evaluate::candidate::{CandidateCode, SourceCode};
+    use r3_replay::evaluate::{Candidate, Plan};
+
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = create(dir.path());
+    let text = "__global__ void k() {}".repeat(100);
+    let candidate = |threads: u32| {
+        let mut candidate = Candidate {
+            code: CandidateCode::Source(SourceCode {
+                text: text.clone(),
+                ..SourceCode::default()
+            }),
+            ..Candidate::default()
+        };
+        candidate.launch.block = Some([threads, 1, 1]);
+        candidate
+    };
+    let new = |threads| NewEvaluation {
+        candidate: candidate(threads),
+        point: None,
+        plan: Plan::default(),
+        reason: Reason::Proposed,
+        parent: None,
+    };
+    let row = VariantRow {
+        number: VariantNumber(1),
+        slot: 0,
+        turn: 0,
+        text: text.clone(),
+        fingerprint: "0".into(),
+        launch: Default::default(),
+        lineage: Lineage {
+            operator: Operator::Original,
+            parents: Vec::new(),
+            island: IslandNumber(0),
+            by: String::new(),
+            what: String::new(),
+        },
+        made_at: 1.0,
+        embedding: None,
+    };
+    let slot = SlotRow {
+        slot: 0,
+        island: IslandNumber(0),
+        after: 0,
+        models: false,
+        opening: Opening::Original,
+        opened_at: 1.0,
+        told: None,
+        told_at: None,
+        closing: None,
+    };
+    let made = NewVariant {
+        row: row.clone(),
+        evaluations: (0, vec![new(32), new(64)]),
+    };
+    let numbers = store.open_slot(&slot, Some(&made), &[], None, 0).unwrap();
+    let rows = store.rows(&numbers).unwrap();
+    assert_eq!(rows[0].candidate, candidate(32));
+    assert_eq!(rows[1].candidate, candidate(64));
+    assert_eq!(rows[1].variant, Some(VariantNumber(1)));
+    assert_eq!(rows[1].of, Some(OfSlot { slot: 0, step: 1 }));
+    // The identity is that of the whole.
+    let ids: Vec<String> = rows
+        .iter()
+        .map(|row| row.candidate.id().to_string())
+        .collect();
+    assert_eq!(ids[0], candidate(32).id().to_string());
+    assert_eq!(store.variants().unwrap(), [row]);
+    assert_eq!(store.slots().unwrap(), [slot]);
+    let longest: i64 = store
+        .db
+        .query_row("SELECT MAX(LENGTH(candidate)) FROM candidates", [], |row| {
+            row.get(0)
+        })
+        .unwrap();
+    assert!(longest < text.len() as i64);
 }

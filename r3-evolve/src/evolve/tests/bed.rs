@@ -49,6 +49,8 @@ pub struct Looker {
     pub said: Vec<String>,
     pub last: Option<Dashboard>,
     pub paused: u64,
+    /// Goes on a little with each look, where nothing else makes it.
+    pub clock: Option<Rc<bed::TestClock>>,
 }
 
 impl Watch for Looker {
@@ -70,6 +72,9 @@ impl Watch for Looker {
 impl Observe for Looker {
     fn dashboard(&mut self, dashboard: &Dashboard) {
         self.looks += 1;
+        if let Some(clock) = &self.clock {
+            clock.pass(0.05);
+        }
         self.paused += u64::from(dashboard.paused.is_some());
         self.last = Some(dashboard.clone());
     }
@@ -213,7 +218,11 @@ impl Bed {
 
     /// The same with two models.
     pub fn with_models(mut self) -> Self {
+        // Idleness is a clock's, and what a clock decides is not the same twice.
         let text = "\
+[choice]
+idle = 1e6
+
 [[endpoint]]
 url = \"http://localhost:1/v1\"
 

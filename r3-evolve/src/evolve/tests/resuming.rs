@@ -32,7 +32,7 @@ fn killed_at(bed: &Bed, kills: &[u64]) -> serde_json::Value {
 fn killed_before_any_of_its_transactions_a_run_with_rewrites_ends_as_if_it_had_not_been() {
     let (summary, expected) = Bed::new(true, 40).whole();
     assert_eq!(summary.end, End::Evaluations);
-    for kill in (0..170).step_by(3) {
+    for kill in (0..170).step_by(7) {
         let killed = killed_at(&Bed::new(true, 40), &[kill]);
         assert_eq!(killed, expected, "killed before transaction {kill}");
     }
@@ -40,10 +40,10 @@ fn killed_before_any_of_its_transactions_a_run_with_rewrites_ends_as_if_it_had_n
 
 #[test]
 fn killed_before_any_of_its_transactions_a_run_with_models_ends_as_if_it_had_not_been() {
-    let bed = || Bed::new(true, 40).with_models();
+    let bed = || Bed::new(true, 90).with_models();
     let (_, expected) = bed().whole();
-    assert!(expected["requests"].as_array().unwrap().len() > 5);
-    for kill in (1..200).step_by(3) {
+    assert!(expected["requests"].as_array().unwrap().len() > 3);
+    for kill in (1..260).step_by(11) {
         let killed = killed_at(&bed(), &[kill]);
         assert_eq!(killed, expected, "killed before transaction {kill}");
     }
@@ -65,10 +65,10 @@ fn killed_again_and_again_it_ends_the_same() {
 
 #[test]
 fn nothing_that_has_an_answer_is_asked_again() {
-    let bed = Bed::new(true, 60).with_models();
+    let bed = Bed::new(true, 200).with_models();
     let mut store = bed.create();
     let mut watch = Looker {
-        leave_after: Some(12),
+        leave_after: Some(9),
         ..Looker::default()
     };
     let mut ask = bed.ask();

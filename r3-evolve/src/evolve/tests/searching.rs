@@ -147,13 +147,12 @@ fn an_outage_without_end_leaves_a_run_that_goes_on_later() {
     let mut store = bed.create();
     let mut ask = bed.ask();
     ask.down = 6..u64::MAX;
+    let mut watch = Looker {
+        clock: Some(std::rc::Rc::clone(&bed.tune.clock)),
+        ..Looker::default()
+    };
     let error = bed
-        .run(
-            &mut store,
-            &mut bed.evaluator(),
-            Some(&mut ask),
-            &mut Looker::default(),
-        )
+        .run(&mut store, &mut bed.evaluator(), Some(&mut ask), &mut watch)
         .unwrap_err();
     assert!(matches!(error, EvolveError::Models { .. }), "{error}");
     bed.go(&mut store).unwrap();
