@@ -125,13 +125,12 @@ impl Operator for ForceInline {
             let ours = !function.kernel
                 && function.device
                 && reached.iter().any(|other| other.span == function.span);
-            let itself = scene.unit.reached(&function).iter().any(|other| {
-                scene
-                    .unit
-                    .reached(other)
-                    .iter()
-                    .any(|again| again.name == function.name)
-            }) || calls(&meaning, &function);
+            let itself = scene
+                .unit
+                .reached(&function)
+                .iter()
+                .chain([&function])
+                .any(|other| calls(&meaning, other, &function.name));
             if !ours || itself || meaning.is_declared_elsewhere(&function.name) || node.has_error()
             {
                 continue;
@@ -172,7 +171,8 @@ impl Operator for ForceInline {
     }
 }
 
-fn calls(meaning: &Meaning<'_>, function: &crate::syntax::Function) -> bool {
+/// Whether a function's body names another.
+fn calls(meaning: &Meaning<'_>, function: &crate::syntax::Function, name: &str) -> bool {
     let text = meaning.scene.unit.slice(function.body.clone());
-    crate::tokens::tokens(text).contains(&function.name.as_str())
+    crate::tokens::tokens(text).contains(&name)
 }

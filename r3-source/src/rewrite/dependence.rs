@@ -189,7 +189,7 @@ impl<'a> Meaning<'a> {
             if a != 0 && b != 0 {
                 let extent = |found: &Loop<'a>| {
                     let (start, bound) = (self.known(found.start)?, self.known(found.bound)?);
-                    Some((bound - start).abs() + 1)
+                    Some((bound - start).abs() + i128::from(found.comparison.ends_with('=')))
                 };
                 let apart = extent(inner).is_some_and(|extent| a.abs() >= b.abs() * extent)
                     || extent(outer).is_some_and(|extent| b.abs() >= a.abs() * extent);

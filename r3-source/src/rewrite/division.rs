@@ -346,10 +346,16 @@ fn shared<'a>(
     Some(Proposal {
         at: node.byte_range(),
         choice: String::new(),
-        what: format!(
-            "one reciprocal of `{}` in place of {count} divisions",
-            meaning.short(inner)
-        ),
+        what: match count {
+            1 => format!(
+                "a reciprocal of `{}` outside the loop",
+                meaning.short(inner)
+            ),
+            _ => format!(
+                "one reciprocal of `{}` in place of {count} divisions",
+                meaning.short(inner)
+            ),
+        },
         edits,
         directive: None,
     })

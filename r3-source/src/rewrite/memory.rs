@@ -46,6 +46,7 @@ impl<'a> Meaning<'a> {
             "pointer_expression" if self.of(access).starts_with('*') => access
                 .child_by_field_name("argument")
                 .map_or(Base::Unknown, |argument| self.pointed(argument, FURTHEST)),
+            "identifier" if self.is_volatile(access) => Base::Unknown,
             "identifier" => match self.names.resolve(access) {
                 Binding::Local(variable) | Binding::Parameter(variable, ..)
                     if !self.is_reference(variable.declarator) =>
@@ -67,6 +68,7 @@ impl<'a> Meaning<'a> {
         };
         let pointer = bare(pointer);
         match pointer.kind() {
+            "identifier" if self.is_volatile(pointer) => Base::Unknown,
             "identifier" => match self.names.resolve(pointer) {
                 Binding::Local(variable) => match self.type_of_variable(&variable) {
                     Type::Array(_) if !self.is_reference(variable.declarator) => {
@@ -142,6 +144,16 @@ impl<'a> Meaning<'a> {
                 }
             }
             _ => Base::Unknown,
+        }
+    }
+
+    /// Whether what a name stands for is declared as volatile.
+    fn is_volatile(&self, identifier: Node<'a>) -> bool {
+        match self.names.resolve(identifier) {
+            Binding::Local(variable)
+            | Binding::Parameter(variable, ..)
+            | Binding::File(variable) => self.of(variable.declaration).contains("volatile"),
+            _ => false,
         }
     }
 

@@ -141,16 +141,29 @@ fn quotient<'a>(meaning: &Meaning<'a>, node: Node<'a>) -> Option<Proposal> {
         _ if is_one(meaning, left) => inverse.join(" * "),
         _ => format!("({})", inverse.join(" * ")),
     };
+    // A product of whole numbers could be too large for them.
+    if others
+        .iter()
+        .filter(|factor| meaning.type_of(**factor).is_integer())
+        .count()
+        > 1
+    {
+        return None;
+    }
     let others: Vec<String> = others.iter().map(|factor| meaning.atom(*factor)).collect();
-    let numerator = match (is_one(meaning, left), others.as_slice()) {
-        (true, []) => String::new(),
-        (_, []) => format!("{} * ", meaning.of(left)),
-        (_, [other]) => format!("{} / {other} * ", meaning.of(left)),
-        (_, others) => format!("{} / ({}) * ", meaning.of(left), others.join(" * ")),
+    // The root comes before the division, which must not become one of whole numbers.
+    let numerator = match is_one(meaning, left) {
+        true => inverse,
+        false => format!("{} * {inverse}", meaning.of(left)),
+    };
+    let with = match others.as_slice() {
+        [] => numerator,
+        [other] => format!("{numerator} / {other}"),
+        others => format!("{numerator} / ({})", others.join(" * ")),
     };
     Some(Proposal::replace(
         node,
-        format!("{numerator}{inverse}"),
+        with,
         format!(
             "{} in place of the division by a square root in `{}`",
             name,

@@ -105,6 +105,11 @@ fn split<'a>(meaning: &Meaning<'a>, found: &Loop<'a>, parts: usize) -> Option<Pr
         .step
         .map_or_else(|| "1".to_owned(), |step| meaning.atom(step));
     let bound = meaning.atom(found.bound);
+    let steps = |count: usize| match (count, step.as_str()) {
+        (_, "1") => count.to_string(),
+        (1, step) => step.to_owned(),
+        (_, step) => format!("{count} * {step}"),
+    };
     let part_name = |sum: Node<'a>, part: usize| match part {
         0 => meaning.of(sum).to_owned(),
         _ => meaning.names.fresh(&format!("{}_{part}", meaning.of(sum))),
@@ -122,8 +127,9 @@ fn split<'a>(meaning: &Meaning<'a>, found: &Loop<'a>, parts: usize) -> Option<Pr
         meaning.of(found.start)
     ));
     out.push_str(&format!(
-        "{blanks}    for (; {group} < {bound} && {bound} - {group} > {} * {step}; {group} += {parts} * {step}) {{\n",
-        parts - 1
+        "{blanks}    for (; {group} < {bound} && {bound} - {group} > {}; {group} += {}) {{\n",
+        steps(parts - 1),
+        steps(parts)
     ));
     for part in 0..parts {
         let edits = sums
@@ -136,8 +142,7 @@ fn split<'a>(meaning: &Meaning<'a>, found: &Loop<'a>, parts: usize) -> Option<Pr
         let copy = edit::apply(meaning.of(body), edits)?;
         let at = match part {
             0 => group.clone(),
-            1 => format!("{group} + {step}"),
-            _ => format!("{group} + {part} * {step}"),
+            _ => format!("{group} + {}", steps(part)),
         };
         let declares = match tokens::tokens(&copy).contains(&name) {
             true => format!("const {words} {name} = {at};\n{blanks}            "),
@@ -165,6 +170,13 @@ fn split<'a>(meaning: &Meaning<'a>, found: &Loop<'a>, parts: usize) -> Option<Pr
     ));
     for (sum, _) in &sums {
         let names: Vec<String> = (0..parts).map(|part| part_name(*sum, part)).collect();
+        if let [one, other] = names.as_slice() {
+            out.push_str(&format!(
+                "{blanks}    {} = {one} + {other};\n",
+                meaning.of(*sum)
+            ));
+            continue;
+        }
         let pairs: Vec<String> = names
             .chunks(2)
             .map(|pair| format!("({})", pair.join(" + ")))
