@@ -58,7 +58,7 @@ pub(super) fn island(out: &mut String, of: &Report, island: &Island) -> std::fmt
     let number = on.island.0;
     writeln!(
         out,
-        "<h3>Island {number}</h3>\n<p>{} of {} cells have an elite; {} right variants were born here, {} came from other islands.</p>",
+        "<h3>Island {number}</h3>\n<p>{} of {} cells have an elite. Right variants: {} born here, {} from other islands.</p>",
         on.filled, on.size, on.born, on.arrived
     )?;
     let mut tables: BTreeMap<&[Option<u16>], Vec<&CellView>> = BTreeMap::new();
