@@ -19,7 +19,7 @@
 //! On top of it are [`verify`](mod@verify) (the verdict on one launch), [`noise`] (how much the
 //! original varies from run to run), [`attach`] (code forms that come later), [`bench`](mod@bench) (how long it
 //! takes, or how much it does) and [`remix`] (other code of a kernel, judged by these); [`trust`] says when
-//! a verdict proves less than it seems to. [`inspect`] looks into archives without a device,
+//! a verdict proves less than it seems to. [`inspect`] looks into archives without a device, [`doctor`] compares two of them,
 //! [`capture`] starts programs to be captured, and [`cli`] is the program.
 //!
 //! # Invariants
@@ -70,6 +70,8 @@ pub mod selftest;
 pub mod nvml;
 
 pub mod inspect;
+
+pub mod doctor;
 
 pub mod capture;
 

@@ -6,6 +6,7 @@ mod capture;
 mod convert;
 mod device;
 mod device_check;
+mod doctor;
 mod evaluate;
 mod evaluator;
 mod extract;
@@ -55,6 +56,7 @@ enum Command {
     Merge(trim::MergeArgs),
     Remix(remix::Args),
     Evaluate(evaluate::Args),
+    Doctor(doctor::Args),
     Fsck(fsck::Args),
     Convert(convert::Args),
     #[command(hide = true)]
@@ -122,6 +124,7 @@ pub fn main() -> ExitCode {
         Command::Merge(args) => trim::merge(args, &mut out),
         Command::Remix(args) => remix::run(args, &mut out),
         Command::Evaluate(args) => evaluate::run(args, &mut out),
+        Command::Doctor(args) => doctor::run(args, &mut out),
         Command::Fsck(args) => fsck::run(args, &mut out),
         Command::Convert(args) => convert::run(args, &mut out),
         Command::DeviceCheck(args) => device_check::run(args, &mut out),
