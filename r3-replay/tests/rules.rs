@@ -343,6 +343,30 @@ fn variables_that_can_keep_something_are_found_and_tables_are_not() {
     );
 }
 
+/// `saxpy` reads `coefficients`, which its application fills: their values may not stand in the code.
+#[test]
+fn code_that_does_without_what_the_application_fills_is_found() {
+    let archive = Archive::open(root().join("capture-samples/archives/saxpy.r3")).unwrap();
+    let kernel = archive.kernels().first().unwrap();
+    let original = Original::new(&archive, kernel, 90);
+    let inputs: Vec<&str> = original.inputs().iter().map(String::as_str).collect();
+    assert_eq!(inputs, ["bias", "coefficients"]);
+    let forms = forms::forms(&archive, kernel.id, 90).unwrap();
+    let text = forms.iter().find_map(|form| match &form.code {
+        AnyCode::Ptx(text) => Some(text.clone()),
+        _ => None,
+    });
+    let remembered = text.unwrap().replace("coefficients", "remembered").replace(
+        "remembered[16];",
+        "remembered[16] = {0, 0, 0, 63, 0, 0, 0, 64, 0, 0, 128, 191};",
+    );
+    let given = CandidateCode::Ptx(remembered.clone());
+    let code = rules::code::read(&remembered, &kernel.name);
+    let found = rules::check(&given, &code, &original, &Allowed::default()).unwrap();
+    assert_eq!(rules_of(&found), [Rule::Inputs]);
+    assert!(found[0].to_string().contains("does without coefficients"));
+}
+
 #[test]
 fn what_the_original_does_or_the_plan_allows_is_allowed_and_the_rest_is_not() {
     let clock = kernel("", "mov.u64 %rd1, %clock64;");

@@ -9,6 +9,7 @@ use r3_ptx::typed::{Body, FnId, Function, Instruction, Module, Operand, Symbol, 
 
 use super::addresses::{self, Broken};
 use super::{Finding, NotChecked, ParameterWords, Rule};
+use crate::attach::names::plain;
 
 /// A PTX module and the functions that a kernel of it reaches.
 #[derive(Debug)]
@@ -148,6 +149,25 @@ impl Code {
             found.push(self.told(&broken));
         }
         found
+    }
+
+    /// A variable among these that it does not name.
+    pub fn does_without(&self, inputs: &BTreeSet<String>) -> Option<Finding> {
+        // Compilers make up parts of names that only one file can see.
+        let named: BTreeSet<String> = self.names().map(plain).collect();
+        let missing = inputs.iter().find(|name| !named.contains(&plain(name)))?;
+        Some(Finding {
+            rule: Rule::Inputs,
+            what: format!("does without {}", crate::names::readable(missing)),
+            place: "all of its PTX".to_owned(),
+        })
+    }
+
+    /// Names of the variables that the kernel reaches.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        let variables = self.variables.iter();
+        let variables = variables.filter_map(|id| self.module.variables.get(id.0 as usize));
+        variables.map(|variable| &*variable.name)
     }
 
     /// Functions with a body that the kernel reaches.

@@ -44,6 +44,8 @@ pub use original::{Original, Words as ParameterWords};
 pub enum Rule {
     /// Keep something in a variable of its own.
     Variables,
+    /// Do without a variable that the application fills and the original reads.
+    Inputs,
     /// Use the device's heap.
     Heap,
     /// Print.
@@ -78,12 +80,19 @@ pub struct Words {
 }
 
 /// All rules.
-pub const RULES: [Words; 10] = [
+pub const RULES: [Words; 11] = [
     Words {
         rule: Rule::Variables,
         name: "variables",
         says: "a kernel may not keep anything in variables of its own, which outlive a launch",
         instead: "use registers, shared memory or local arrays; tables with constant values (__constant__, const) are allowed",
+    },
+    Words {
+        rule: Rule::Inputs,
+        name: "inputs",
+        says: "a kernel reads the variables that the original reads and the application fills; their recorded values may not \
+               stand in its code",
+        instead: "read the variable: the application may fill it with other values",
     },
     Words {
         rule: Rule::Heap,
@@ -261,6 +270,10 @@ pub fn check(
         Err(_) if original.is_unreadable() => return Ok(found),
         Err(why) => return Err(why.clone()),
     };
+    let facts = facts.into_iter().chain(match compiled {
+        Ok(code) => code.does_without(original.inputs()),
+        Err(_) => None,
+    });
     for finding in facts {
         let known = found
             .iter()

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 
 use r3_archive::Archive;
-use r3_archive::model::{KernelRecord, LaunchRecord};
-use r3_codegen::recipe::Code;
+use r3_archive::model::{KernelRecord, LaunchRecord, RegionOwner};
+use r3_codegen::recipe::Code as AnyCode;
 use r3_image::{Image, Variable};
 
-use super::{Rule, code, source};
+use super::{Code, Rule, code, source};
 use crate::attach::forms;
 
 /// What the original does, and what it is launched with.
@@ -16,6 +16,7 @@ pub struct Original {
     does: BTreeSet<Rule>,
     variables: Vec<Variable>,
     words: Words,
+    inputs: BTreeSet<String>,
     unreadable: bool,
     assembly: BTreeSet<String>,
     headers: Vec<(String, String)>,
@@ -36,9 +37,14 @@ impl Original {
         }
         for form in forms::forms(archive, kernel.id, sm).unwrap_or_default() {
             match &form.code {
-                Code::Ptx(text) => original.ptx(text, &form.name),
-                Code::Source(source) => original.source(&source.text, &source.headers),
-                Code::Llvm(_) | Code::Bitcode(_) | Code::LtoIr(_) => {}
+                AnyCode::Ptx(text) => {
+                    original.ptx(text, &form.name);
+                    if let Ok(code) = code::read(text, &form.name) {
+                        original.inputs = inputs(archive, kernel, &code);
+                    }
+                }
+                AnyCode::Source(source) => original.source(&source.text, &source.headers),
+                AnyCode::Llvm(_) | AnyCode::Bitcode(_) | AnyCode::LtoIr(_) => {}
             }
         }
         original
@@ -108,6 +114,11 @@ impl Original {
         &self.words
     }
 
+    /// Variables that it reads, and that the application fills.
+    pub fn inputs(&self) -> &BTreeSet<String> {
+        &self.inputs
+    }
+
     /// Whether its own PTX is beyond what is understood.
     pub fn is_unreadable(&self) -> bool {
         self.unreadable
@@ -123,6 +134,44 @@ impl Original {
         let mut headers = self.headers.iter();
         headers.any(|(known, known_text)| known == name && known_text == text)
     }
+}
+
+/// Longest variable that is looked at.
+const MOST_INPUT: u64 = 1 << 20;
+
+/// Variables that code names, that hold something else before the kernel's first recorded launch than they begin with, and
+/// that the launch leaves alone.
+fn inputs(archive: &Archive, kernel: &KernelRecord, code: &Code) -> BTreeSet<String> {
+    let mut heads = archive.launch_heads().iter();
+    let first = heads.find(|launch| launch.kernel == kernel.id);
+    let Some(launch) = first.and_then(|launch| archive.load_launch(launch.id).ok()) else {
+        return BTreeSet::new();
+    };
+    let mut inputs = BTreeSet::new();
+    for (index, region) in launch.before.regions.iter().enumerate() {
+        let RegionOwner::Global { module, name } = &region.owner else {
+            continue;
+        };
+        let named = code.variables.iter();
+        let named = named.filter_map(|id| code.module.variables.get(id.0 as usize));
+        let Some(variable) = named.into_iter().find(|variable| *variable.name == **name) else {
+            continue;
+        };
+        let changes = !launch.changes_of(index).is_empty();
+        let len = region.len.min(MOST_INPUT);
+        if kernel.module != Some(*module) || changes || !variable.relocations.is_empty() {
+            continue;
+        }
+        let Ok(held) = archive.region_before(&launch, index, 0..len) else {
+            continue;
+        };
+        let begins = variable.init.as_deref().unwrap_or_default();
+        let mut begins = begins.iter().copied().chain(std::iter::repeat(0));
+        if held.iter().any(|byte| Some(*byte) != begins.next()) {
+            inputs.insert(name.clone());
+        }
+    }
+    inputs
 }
 
 /// What is known of the eight bytes at each offset of the kernel's parameters that is a multiple of eight.
