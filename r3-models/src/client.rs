@@ -161,7 +161,6 @@ impl Client {
             .accept("application/json, text/event-stream")
             .timeout_resolve(seconds(times.connect))
             .timeout_connect(seconds(times.connect))
-            .timeout_per_read(seconds(times.first_token.max(times.between_tokens)))
             .timeout_per_write(seconds(times.between_tokens))
             .timeout_global(seconds(times.attempt));
         if url.is_loopback() {

@@ -79,7 +79,7 @@ impl fmt::Debug for Key {
 pub struct Timeouts {
     /// Until a connection stands, TLS included.
     pub connect: f64,
-    /// From sending to the first token; where nothing is streamed, to the whole answer.
+    /// From sending to the first token, where answers come in pieces; for vectors, to all of them.
     pub first_token: f64,
     /// From one token to the next.
     pub between_tokens: f64,
@@ -380,6 +380,12 @@ impl Settings {
         read::from_environment(look_up)
     }
 
+    /// No more may be spent than so many US dollars, whatever the settings allow. Each model must have a price then.
+    pub fn cap_cost(&mut self, dollars: f64, origin: &str) -> Result<(), SettingsError> {
+        self.budget.cost = Some(self.budget.cost.map_or(dollars, |cost| cost.min(dollars)));
+        read::check_cost(self, origin)
+    }
+
     /// A model by its name.
     pub fn model(&self, name: &str) -> Option<&Model> {
         self.models.iter().find(|model| model.name == name)
@@ -404,3 +410,6 @@ impl Settings {
 
 /// Reads a variable of the environment.
 pub type LookUp<'a> = dyn Fn(&str) -> Option<String> + 'a;
+
+#[cfg(test)]
+mod tests;

@@ -14,21 +14,25 @@
 //! - A model is up or down, not an endpoint: keys, quotas and overload are often a model's own.
 //! - A budget or a limit lets a request through before it is sent, by what it can come to at most.
 
+mod back;
+mod parts;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::account::{Account, Most, No, Taken, Totals};
+use crate::account::{Account, No, Totals};
 use crate::body::Manner;
-use crate::chat::{
-    Answer, Embed, Failure, Finished, Message, Question, Reply, Request, Role, Spent, Ticket, Usage,
-};
-use crate::client::{Back, Lost, Watch};
+use crate::chat::{Failure, Finished, Question, Spent, Ticket, Usage};
+use crate::client::{Lost, Watch};
 use crate::fault::Fault;
-use crate::limit::{Limit, Sent};
+use crate::limit::Limit;
 use crate::retry::Spread;
-use crate::settings::{Part, Pauses, Price, Settings, Timeouts};
+use crate::settings::{Part, Settings, Timeouts};
 use crate::usage;
+use parts::{Attempt, Gate, Job, Lane, expected, most, small_question};
+
+pub use parts::Outage;
 
 /// Faults with no answer between them that are an outage.
 const FAULTS: u32 = 2;
@@ -68,77 +72,6 @@ pub struct Sending {
     pub manner: Manner,
     /// Where its progress is seen.
     pub watch: Arc<Watch>,
-}
-
-/// An outage.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outage {
-    /// Since when.
-    pub since: Duration,
-    /// For people.
-    pub reason: String,
-    /// Whether it will not end by itself.
-    pub needs_somebody: bool,
-    /// When the service is tried next.
-    pub next_try: Duration,
-    /// How often it was tried.
-    tries: u32,
-    /// Whether it is being tried.
-    trying: bool,
-}
-
-/// A model.
-struct Lane {
-    name: String,
-    endpoint: usize,
-    part: Part,
-    price: Price,
-    manner: Manner,
-    outage: Option<Outage>,
-    /// Until then nothing is sent: the service said so.
-    pause_until: Duration,
-    faults: u32,
-    refusals: u32,
-    busy: u32,
-}
-
-/// An endpoint.
-struct Gate {
-    parallel: usize,
-    under_way: usize,
-    limit: Limit,
-    attempts: u32,
-    timeouts: Timeouts,
-    pauses: Pauses,
-}
-
-/// A question that was submitted.
-struct Job {
-    lane: usize,
-    question: Arc<Question>,
-    ready: Duration,
-    under_way: bool,
-    /// Attempts that failed while the service answered others.
-    strikes: u32,
-    refusals: u32,
-    /// Attempts that failed in all.
-    failed: u32,
-    /// What the attempts that count took, with the pauses between them.
-    active: Duration,
-    spent: Spent,
-}
-
-struct Attempt {
-    /// None for a small question that asks whether the service is there.
-    ticket: Option<Ticket>,
-    lane: usize,
-    question: Arc<Question>,
-    manner: Manner,
-    begun: Duration,
-    longest: Duration,
-    taken: Taken,
-    sent: Sent,
-    watch: Arc<Watch>,
 }
 
 /// The machine.
@@ -444,238 +377,6 @@ impl Schedule {
         Ok(sending)
     }
 
-    /// An attempt is back. One that was given up before is not heard.
-    pub fn back(&mut self, now: Duration, id: AttemptId, result: Result<Back, Lost>) {
-        let Some(attempt) = self.under_way.remove(&id) else {
-            return;
-        };
-        let Some(lane) = self.lanes.get(attempt.lane) else {
-            return;
-        };
-        let took = now.saturating_sub(attempt.begun);
-        let usage = match &result {
-            Ok(Back::Whole(whole)) => whole.usage,
-            Ok(Back::Vectors(_, usage)) => *usage,
-            Err(lost) => lost.usage,
-        };
-        let spent = Spent {
-            requests: 1,
-            failed: u64::from(result.is_err()),
-            usage,
-            cost: lane.price.of(&usage),
-            seconds: took.as_secs_f64(),
-        };
-        self.account.settle(attempt.taken, &lane.name, &spent);
-        if let Some(gate) = self.gates.get_mut(lane.endpoint) {
-            gate.under_way = gate.under_way.saturating_sub(1);
-            gate.limit
-                .correct(attempt.sent, usage.prompt + usage.completion);
-        }
-        if let Some(job) = attempt.ticket.and_then(|ticket| self.jobs.get_mut(&ticket)) {
-            job.under_way = false;
-            job.spent.add(&spent);
-            job.failed += u32::from(result.is_err());
-        }
-        match result {
-            Ok(back) => self.answered(attempt, back, took),
-            Err(lost) => self.failed(now, attempt, lost.fault, took),
-        }
-    }
-
-    fn answered(&mut self, attempt: Attempt, back: Back, took: Duration) {
-        if let Some(lane) = self.lanes.get_mut(attempt.lane) {
-            lane.faults = 0;
-            lane.refusals = 0;
-            lane.busy = 0;
-            lane.pause_until = Duration::ZERO;
-            if lane.outage.take().is_some() {
-                self.changes += 1;
-            }
-        }
-        let Some(ticket) = attempt.ticket else {
-            return;
-        };
-        let retries = self.jobs.get(&ticket).map_or(0, |job| job.failed);
-        let answer = match back {
-            Back::Whole(whole) => Answer::Reply(Reply {
-                text: whole.text,
-                thoughts: whole.thoughts,
-                finish: whole.finish,
-                usage: whole.usage,
-                served_by: whole.served_by,
-                seconds: took.as_secs_f64(),
-                first_token: attempt
-                    .watch
-                    .first()
-                    .filter(|_| attempt.manner.streams())
-                    .map(|first| first.as_secs_f64()),
-                retries,
-            }),
-            Back::Vectors(vectors, _) => Answer::Vectors(vectors),
-        };
-        self.finish(ticket, Ok(answer));
-    }
-
-    fn failed(&mut self, now: Duration, attempt: Attempt, fault: Fault, took: Duration) {
-        let Some(lane) = self.lanes.get_mut(attempt.lane) else {
-            return;
-        };
-        let Some(gate) = self.gates.get(lane.endpoint) else {
-            return;
-        };
-        // What the service does not know is said otherwise, at once; what was sent before that was found out as well.
-        let fault = match fault {
-            Fault::Unwanted {
-                quirk,
-                status,
-                message,
-            } => match &*attempt.question {
-                Question::Chat(request) if attempt.manner.can_do_without(quirk, request) => {
-                    lane.manner.quirks.insert(quirk);
-                    if let (None, Some(outage)) = (attempt.ticket, lane.outage.as_mut()) {
-                        outage.trying = false;
-                    }
-                    return;
-                }
-                _ => Fault::Refused { status, message },
-            },
-            fault => fault,
-        };
-        let model = lane.name.clone();
-        let Some(ticket) = attempt.ticket else {
-            // The small question found the service as it was.
-            let needs = matches!(
-                fault,
-                Fault::Somebody { .. } | Fault::Refused { .. } | Fault::TooLong { .. }
-            );
-            let after = match &fault {
-                Fault::Busy { after, .. } => after.unwrap_or_default(),
-                _ => Duration::ZERO,
-            };
-            lane.down(
-                now,
-                fault.message(),
-                needs,
-                after,
-                &gate.pauses,
-                &mut self.spread,
-            );
-            self.changes += 1;
-            return;
-        };
-        let Some(job) = self.jobs.get_mut(&ticket) else {
-            return;
-        };
-        let is_of_service = !matches!(fault, Fault::Refused { .. } | Fault::TooLong { .. });
-        if lane.outage.is_some() && is_of_service {
-            // Known already. The question waits.
-            return;
-        }
-        match fault {
-            Fault::TooLong { message } => {
-                self.finish(ticket, Err(Failure::TooLong { model, message }))
-            }
-            Fault::Refused { status, message } => {
-                lane.refusals += 1;
-                job.refusals += 1;
-                let is_suspect = lane.refusals >= REFUSALS && lane.outage.is_none();
-                if !is_suspect || job.refusals > 1 {
-                    let failure = Failure::Refused {
-                        model,
-                        status,
-                        message,
-                    };
-                    self.finish(ticket, Err(failure));
-                } else {
-                    // Nothing but refusals: what is asked of every question may be wrong.
-                    lane.down(
-                        now,
-                        &message,
-                        true,
-                        Duration::ZERO,
-                        &gate.pauses,
-                        &mut self.spread,
-                    );
-                    self.changes += 1;
-                }
-            }
-            Fault::Busy { after, message } => {
-                lane.busy += 1;
-                let pause = gate.pauses.after(lane.busy, &mut self.spread);
-                let pause = after.map_or(pause, |after| pause.max(after));
-                lane.pause_until = lane.pause_until.max(now + pause);
-                if pause >= LONG_PAUSE || lane.busy > gate.attempts {
-                    lane.down(now, &message, false, pause, &gate.pauses, &mut self.spread);
-                    self.changes += 1;
-                }
-            }
-            Fault::Unreachable { message } => {
-                lane.down(
-                    now,
-                    &message,
-                    false,
-                    Duration::ZERO,
-                    &gate.pauses,
-                    &mut self.spread,
-                );
-                self.changes += 1;
-            }
-            Fault::Somebody { message } => {
-                lane.down(
-                    now,
-                    &message,
-                    true,
-                    Duration::ZERO,
-                    &gate.pauses,
-                    &mut self.spread,
-                );
-                self.changes += 1;
-            }
-            Fault::Broken { message } | Fault::Unwanted { message, .. } => {
-                lane.faults += 1;
-                if lane.faults >= FAULTS {
-                    lane.down(
-                        now,
-                        &message,
-                        false,
-                        Duration::ZERO,
-                        &gate.pauses,
-                        &mut self.spread,
-                    );
-                    self.changes += 1;
-                    return;
-                }
-                job.strikes += 1;
-                let pause = gate.pauses.after(job.strikes, &mut self.spread);
-                job.active += took + pause;
-                job.ready = now + pause;
-                let is_over = job.active >= Timeouts::duration(gate.timeouts.question);
-                if job.strikes >= gate.attempts || is_over {
-                    let attempts = job.failed;
-                    let failure = Failure::Exhausted {
-                        model,
-                        attempts,
-                        message,
-                    };
-                    self.finish(ticket, Err(failure));
-                }
-            }
-        }
-    }
-
-    fn finish(&mut self, ticket: Ticket, outcome: Result<Answer, Failure>) {
-        let Some(job) = self.jobs.remove(&ticket) else {
-            return;
-        };
-        self.changes += 1;
-        self.finished.push(Finished {
-            ticket,
-            model: job.question.model().to_owned(),
-            spent: job.spent,
-            outcome,
-        });
-    }
-
     /// What has finished since the last call.
     pub fn take_finished(&mut self) -> Vec<Finished> {
         std::mem::take(&mut self.finished)
@@ -739,60 +440,6 @@ impl Schedule {
     }
 }
 
-impl Lane {
-    /// The service is down, or still is.
-    fn down(
-        &mut self,
-        now: Duration,
-        reason: &str,
-        needs_somebody: bool,
-        after: Duration,
-        pauses: &Pauses,
-        spread: &mut Spread,
-    ) {
-        let before = self.outage.take();
-        let tries = before.as_ref().map_or(0, |outage| outage.tries) + 1;
-        let mut pause = pauses.after(tries, spread);
-        if needs_somebody {
-            pause *= RARER;
-        }
-        let next_try = now + pause.max(after);
-        self.outage = Some(Outage {
-            since: before.as_ref().map_or(now, |outage| outage.since),
-            reason: reason.to_owned(),
-            needs_somebody,
-            next_try,
-            tries,
-            trying: false,
-        });
-    }
-}
-
-impl Attempt {
-    /// Until when it is waited for, and what is wrong then.
-    fn deadline(&self, timeouts: &Timeouts) -> (Duration, String) {
-        let whole = (
-            self.longest,
-            format!("no whole answer within {:.0} s", self.longest.as_secs_f64()),
-        );
-        let next = match self.watch.last() {
-            Some(last) => (
-                last + Timeouts::duration(timeouts.between_tokens),
-                format!(
-                    "the answer stalled: nothing for {} s",
-                    timeouts.between_tokens
-                ),
-            ),
-            None => (
-                Timeouts::duration(timeouts.first_token),
-                format!("nothing of an answer within {} s", timeouts.first_token),
-            ),
-        };
-        let (after, reason) = if next.0 < whole.0 { next } else { whole };
-        (self.begun + after, reason)
-    }
-}
-
 /// Why a request does not start.
 enum Held {
     Never(Failure),
@@ -809,54 +456,5 @@ impl Wake {
     }
 }
 
-/// About how many tokens a question's prompt is.
-fn expected(question: &Question) -> u64 {
-    match question {
-        Question::Chat(request) => usage::of_messages(&request.messages),
-        Question::Embed(embed) => embed
-            .texts
-            .iter()
-            .map(|text| usage::of_bytes(text.len() as u64))
-            .sum(),
-    }
-}
-
-/// What a question can take at most.
-fn most(question: &Question, lane: &Lane) -> Most {
-    match question {
-        Question::Chat(request) => Most::new(
-            usage::bound_of_messages(&request.messages),
-            u64::from(lane.manner.most_tokens(request)),
-            &lane.price,
-        ),
-        Question::Embed(embed) => {
-            let prompt = embed.texts.iter().map(|text| text.len() as u64 + 16).sum();
-            Most::new(prompt, 0, &lane.price)
-        }
-    }
-}
-
-/// What is asked to see whether a service is there.
-fn small_question(model: &str, part: Part) -> Question {
-    let model = model.to_owned();
-    if part == Part::Embedding {
-        return Question::Embed(Embed {
-            model,
-            texts: vec!["ok".to_owned()],
-        });
-    }
-    Question::Chat(Request {
-        model,
-        messages: vec![Message {
-            role: Role::User,
-            content: "Answer with the word OK.".to_owned(),
-        }],
-        max_tokens: Some(16),
-        temperature: None,
-        seed: None,
-    })
-}
-
 #[cfg(test)]
-#[path = "schedule_tests.rs"]
 mod tests;

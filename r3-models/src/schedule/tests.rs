@@ -4,10 +4,11 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::account::{Budget, Cap};
-use crate::chat::Finish;
+use crate::chat::{Answer, Finish, Message, Request, Role};
+use crate::client::Back;
 use crate::fault::Quirk;
 use crate::reply::Whole;
-use crate::settings::{Endpoint, Model};
+use crate::settings::{Endpoint, Model, Pauses, Price};
 
 fn s(seconds: f64) -> Duration {
     Duration::from_secs_f64(seconds)
@@ -312,6 +313,18 @@ fn the_whole_of_a_question_is_bounded_whatever_its_attempts_do() {
         "{attempts} attempts, {:?}",
         bed.now
     );
+}
+
+#[test]
+fn an_answer_that_comes_whole_has_the_time_of_an_attempt() {
+    let mut settings = settings();
+    settings.endpoints[0].stream = false;
+    let mut bed = Bed::new(&settings);
+    bed.ask("x");
+    let sending = bed.must_send();
+    assert_eq!(bed.wait(), s(100.0));
+    bed.schedule.next(bed.now);
+    assert!(sending.watch.is_abandoned());
 }
 
 #[test]
