@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use r3_codegen::cache::{Cache, CacheOptions, CachedPool, Origin, Unsteady};
-use r3_codegen::recipe::{Code, FailureKind, Recipe, Route, Stage};
+use r3_codegen::recipe::{Code, Compiler, FailureKind, Recipe, Route, Source, Stage};
 use r3_codegen::worker::{Limits, Pool, WorkerCommand};
 
 /// A worker that says what it is told, or dies.
@@ -178,4 +178,87 @@ fn a_stopped_pool_fails_at_once_and_leaves_nobody() {
         assert!(failure.message.contains("stopped"), "{failure}");
     }
     assert_eq!(pool.processes(), Vec::<u32>::new());
+}
+
+/// A file called nvcc, which makes the same of every source, and counts.
+fn counting_compiler(folder: &Path) -> std::path::PathBuf {
+    use std::os::unix::fs::PermissionsExt;
+
+    let path = folder.join("nvcc");
+    let script = format!(
+        "#!/bin/sh\nif [ \"$1\" = --version ]; then echo 'release 13.0, V13.0.1'; exit; fi\n\
+         echo run >> '{}'\nfor last; do :; done\necho 'echo .entry k(' > \"$last\"\n",
+        folder.join("runs").display()
+    );
+    std::fs::write(&path, script).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    path
+}
+
+#[test]
+fn all_recipes_of_a_source_share_what_its_compiler_made_of_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let header = folder.path().join("beside.h");
+    std::fs::write(&header, "// first").unwrap();
+    let source = Source {
+        text: "#include \"beside.h\"".to_owned(),
+        name: "k.cu".into(),
+        headers: Vec::new(),
+        name_expressions: Vec::new(),
+        compiler: Compiler::Nvcc,
+        program: Some(counting_compiler(folder.path())),
+        options: Vec::new(),
+        directory: Some(folder.path().to_owned()),
+    };
+    let recipe = |level: usize, division: bool| {
+        let mut recipe = Recipe::new(Code::Source(source.clone()));
+        recipe.target = Some("sm_90".to_owned());
+        recipe.assembler.options = vec![format!("-maxrregcount={level}")];
+        recipe.approximate.division = division;
+        recipe
+    };
+    let runs = || {
+        let log = std::fs::read_to_string(folder.path().join("runs")).unwrap_or_default();
+        log.lines().count()
+    };
+    let kept = folder.path().join("cache");
+    let pool = CachedPool::new(faulty(limits()), cache(&kept));
+    std::thread::scope(|scope| {
+        for level in 0..20 {
+            let recipe = recipe(level, false);
+            let pool = &pool;
+            scope.spawn(move || pool.compile(&recipe).unwrap());
+        }
+    });
+    assert_eq!(runs(), 1);
+    let (product, origin) = pool.compile_telling(&recipe(3, false));
+    assert_eq!(origin, Origin::Cached);
+    let product = product.unwrap();
+    assert!(
+        product
+            .notes
+            .iter()
+            .any(|note| note == "compiled by nvcc 13.0.1"),
+        "{product:?}"
+    );
+    let (compiled, _) = pool.compile_source_telling(&source, "sm_90");
+    assert_eq!(compiled.unwrap().kernels, ["k"]);
+    assert_eq!(runs(), 1);
+    // What its compiler is told is another question.
+    pool.compile(&recipe(3, true)).unwrap();
+    assert_eq!(runs(), 2);
+    // Another process, and one that keeps nothing on disk.
+    let again = CachedPool::new(faulty(limits()), cache(&kept));
+    assert_eq!(again.compile_telling(&recipe(3, false)).1, Origin::Cached);
+    assert_eq!(runs(), 2);
+    let without = CachedPool::new(faulty(limits()), None);
+    without.compile(&recipe(1, false)).unwrap();
+    without.compile(&recipe(2, false)).unwrap();
+    assert_eq!(runs(), 3);
+    // A header that differs is another source.
+    std::fs::write(&header, "// second one").unwrap();
+    for pool in [&pool, &without] {
+        assert_eq!(pool.compile_telling(&recipe(3, false)).1, Origin::Compiled);
+    }
+    assert_eq!(runs(), 5);
 }

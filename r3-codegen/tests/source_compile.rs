@@ -249,3 +249,50 @@ fn any_takes_what_is_there() {
         });
     assert!(first.is_some(), "{}", compiled.compiler);
 }
+
+#[test]
+fn the_same_source_comes_out_the_same_each_time() {
+    // Each compilation has a folder of its own: neither names of what one file sees nor `__FILE__` may tell it.
+    let text = "namespace { __device__ float kept[4]; __global__ void k(float *x, char *at) {\n\
+                x[0] = kept[1]; kept[2] = x[1]; at[0] = __FILE__[at[1]]; } }\n\
+                void launch() { k<<<1, 1>>>(nullptr, nullptr); }\n";
+    for (compiler, options) in [
+        (Compiler::Clang, &["--cuda-path=none"][..]),
+        (Compiler::Nvcc, &[]),
+    ] {
+        let source = source(compiler, text, options);
+        let Some(first) = compiled(&source) else {
+            continue;
+        };
+        let second = compiled(&source).unwrap();
+        assert_eq!(first.kernels, second.kernels);
+        assert_eq!(first.kernels.len(), 1);
+        assert!(first.code == second.code, "{compiler:?}");
+    }
+    let device = text.split("void launch").next().unwrap();
+    let source = Source {
+        name_expressions: vec!["k".to_owned()],
+        ..source(Compiler::Nvrtc, device, &[])
+    };
+    if let Some(first) = compiled(&source) {
+        assert!(first.code == compiled(&source).unwrap().code);
+    }
+}
+
+#[test]
+fn messages_of_compilers_name_the_file_and_no_folder_of_ours() {
+    for (compiler, options) in [
+        (Compiler::Clang, &["--cuda-path=none"][..]),
+        (Compiler::Nvcc, &[]),
+        (Compiler::Nvrtc, &[]),
+    ] {
+        let source = source(compiler, "\n__global__ void k() { x = 1; }\n", options);
+        let failure = compile(&source, "sm_90").unwrap_err();
+        if failure.kind == FailureKind::MissingTool {
+            continue;
+        }
+        let all = format!("{}\n{}", failure.message, failure.log);
+        assert!(all.contains("k.cu"), "{all}");
+        assert!(!all.contains("r3-compile-"), "{all}");
+    }
+}

@@ -297,7 +297,7 @@ mod tests {
             &["-I", "include"][..],
             &["--options-file", "/x"],
             &["@file"],
-            &["--strange=/x"],
+            &["-Xcicc=-x=/x"],
         ] {
             assert_eq!(names(&source(text, options)), None, "{options:?}");
         }

@@ -115,6 +115,19 @@ pub(crate) fn kernels_of_bitcode(bytes: &[u8]) -> Vec<String> {
         .unwrap_or_default()
 }
 
+/// Bitcode of a file that is called otherwise; `None` where it cannot be read.
+pub(crate) fn of_file(bytes: &[u8], name: &str) -> Option<Vec<u8>> {
+    let context = Context::create();
+    let diagnostics = RefCell::new(Diagnostics::of(&context));
+    let module = read(&context, Form::Bitcode(bytes)).ok()?;
+    if diagnostics.borrow_mut().take_errors().is_some() {
+        return None;
+    }
+    module.set_name(name);
+    module.set_source_file_name(name);
+    Some(module.write_bitcode_to_memory().as_slice().to_vec())
+}
+
 /// Names of variables that the code uses and does not define, for people. IR that was lifted is like that: the definitions
 /// in its PTX are put back into the text that LLVM makes.
 fn undefined(module: &Module<'_>) -> Option<String> {

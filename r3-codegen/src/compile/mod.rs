@@ -30,7 +30,7 @@ use crate::{assemble, source};
 use clock::Clock;
 use failure::{Cause, refused};
 
-pub(crate) use foreign::kernels_of_bitcode;
+pub(crate) use foreign::{kernels_of_bitcode, of_file};
 
 /// Compiles a recipe in this process.
 ///

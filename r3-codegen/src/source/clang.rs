@@ -89,10 +89,14 @@ pub fn compile(source: &Source, target: &str) -> Result<Compiled, Failure> {
             );
         }
     }
+    if unit.is_copy() {
+        command.args(unit.prefix_maps());
+    }
     command.arg(&unit.file);
     let words = super::words(&command);
     command.arg("-o").arg(&output);
-    tool::run(&mut command, Stage::Source).map_err(|failure| match toolkit {
+    let run = tool::run(&mut command, Stage::Source).map_err(|failure| unit.plain(failure));
+    run.map_err(|failure| match toolkit {
         Some(_) => failure,
         None => Failure {
             message: format!(
@@ -108,7 +112,7 @@ pub fn compile(source: &Source, target: &str) -> Result<Compiled, Failure> {
     Ok(Compiled {
         code: match as_ptx {
             true => Code::Ptx(String::from_utf8_lossy(&bytes).into_owned()),
-            false => Code::Bitcode(bytes),
+            false => Code::Bitcode(steady(bytes, source, &unit)),
         },
         kernels: Vec::new(),
         compiler: format!("clang {version}"),
@@ -116,6 +120,14 @@ pub fn compile(source: &Source, target: &str) -> Result<Compiled, Failure> {
         directory: unit.directory,
         notes,
     })
+}
+
+/// Bitcode names the file that it is of: a copy is in another folder each time.
+fn steady(bytes: Vec<u8>, source: &Source, unit: &Unit) -> Vec<u8> {
+    let renamed = unit
+        .is_copy()
+        .then(|| crate::compile::of_file(&bytes, &source.name.to_string_lossy()));
+    renamed.flatten().unwrap_or(bytes)
 }
 
 /// `--cuda-path=none` asks for R3's own declarations.

@@ -28,15 +28,21 @@ pub fn compile(source: &Source, target: &str) -> Result<Compiled, Failure> {
     for folder in &unit.includes {
         command.arg("-I").arg(folder);
     }
+    if unit.is_copy() {
+        let maps = unit.prefix_maps().into_iter();
+        command.args(maps.map(|map| format!("-Xcompiler={map}")));
+    }
     command.args(["-x", "cu"]).arg(&unit.file);
     let words = super::words(&command);
     command.arg("-o").arg(&output);
-    tool::run(&mut command, Stage::Source)?;
+    tool::run(&mut command, Stage::Source).map_err(|failure| unit.plain(failure))?;
     let ptx =
         std::fs::read(&output).map_err(|error| refused(format!("nvcc left no PTX: {error}")))?;
     let version = version(&program);
     Ok(Compiled {
-        code: Code::Ptx(String::from_utf8_lossy(&ptx).into_owned()),
+        code: Code::Ptx(
+            unit.with_steady_names(String::from_utf8_lossy(&ptx).into_owned(), &source.text),
+        ),
         kernels: Vec::new(),
         compiler: format!("nvcc {version}"),
         command: words,
