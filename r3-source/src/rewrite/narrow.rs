@@ -102,13 +102,16 @@ fn sum_around<'a>(meaning: &Meaning<'a>, node: Node<'a>) -> Node<'a> {
 fn all_fit<'a>(meaning: &Meaning<'a>, whole: Node<'a>) -> bool {
     let (mut fit, mut unsigned, mut negative) = (true, false, false);
     walk(whole, &mut |node| {
-        let counts = match node.kind() {
-            "binary_expression" | "unary_expression" | "identifier" | "number_literal"
-            | "cast_expression" => true,
-            "field_expression" => true,
-            "call_expression" => true,
-            _ => false,
-        };
+        let counts = matches!(
+            node.kind(),
+            "binary_expression"
+                | "unary_expression"
+                | "identifier"
+                | "number_literal"
+                | "cast_expression"
+                | "field_expression"
+                | "call_expression"
+        );
         if counts
             && node
                 .parent()

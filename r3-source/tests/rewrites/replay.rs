@@ -71,6 +71,7 @@ fn exact_rewrites_give_the_same_bytes_on_the_cpu_device() {
     let folder = root().join("capture-samples");
     let header = std::fs::read_to_string(folder.join("programs/sample.h")).unwrap();
     let mut wrong = Vec::new();
+    let mut compared = 0;
     for sample in samples::archived() {
         let unit = Unit::parse(&sample.text).unwrap();
         let kernel = unit.kernel(sample.kernel).unwrap();
@@ -116,21 +117,22 @@ fn exact_rewrites_give_the_same_bytes_on_the_cpu_device() {
             sample.kernel,
             found.len()
         );
-        for (label, value) in found {
-            let verdict = value
-                .pointer("/outcome/verdict")
-                .or(value.get("verdict"))
-                .cloned()
-                .unwrap_or(value.clone());
-            eprintln!(
-                "  {label}: {}",
-                verdict.to_string().chars().take(300).collect::<String>()
-            );
-            let right = verdict.to_string().contains("right");
-            if !right && !label.starts_with("inexact") {
+        let verdict = |label: &str| {
+            let value = found.get(label)?;
+            value.pointer("/outcome/verdict")?.as_str()
+        };
+        // Another compiler than the recorded one may fuse other products with sums: then bytes tell nothing.
+        if verdict("original") != Some("right") {
+            eprintln!("  skipped: the original is {:?}", verdict("original"));
+            continue;
+        }
+        compared += 1;
+        for (label, value) in &found {
+            if label.starts_with("exact") && verdict(label) != Some("right") {
                 wrong.push(format!("{} {label}: {value}", sample.program()));
             }
         }
     }
+    assert!(compared >= 5, "{compared}");
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
