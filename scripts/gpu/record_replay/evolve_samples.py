@@ -45,7 +45,8 @@ def one(session, report, name, gpu, workers):
         return
     told = reported(session, folder, f"{STAGE}-{name}")
     page = session.out / f"{name}.html"
-    session.run([session.replay.with_name("r3-evolve"), "report", folder, "-o", page], limit=60, log=f"report-{name}")
+    for words in (["report", folder, "-o", page], ["show", folder], ["export", folder, "--format", "source"]):
+        session.run([session.replay.with_name("r3-evolve"), *words], limit=60, log=f"{words[0]}-{name}")
     best, base = found.get("best") or {}, tuned.get("best") or {}
     none = {"median": 1.0, "low": 1.0, "high": 1.0}
     ratio = best.get("ratio") if found["claim"] else none
