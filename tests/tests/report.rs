@@ -23,8 +23,8 @@ fn sample(name: &str) -> PathBuf {
 fn searched(bed: &Bed) -> (PathBuf, Value) {
     let folder = bed.path();
     for (from, to) in [
-        ("archives/nbody.r3", "a.r3"),
-        ("programs/nbody.cu", "nbody.cu"),
+        ("archives/reduction.r3", "a.r3"),
+        ("programs/reduction.cu", "reduction.cu"),
         ("programs/sample.h", "sample.h"),
     ] {
         std::fs::copy(sample(from), folder.join(to)).expect("a copy of the sample");
@@ -34,9 +34,9 @@ fn searched(bed: &Bed) -> (PathBuf, Value) {
             "evolve",
             "a.r3",
             "--kernel",
-            "nbody",
+            "block_sums",
             "--source",
-            "nbody.cu",
+            "reduction.cu",
             "--run",
             "run",
             "--device",
@@ -48,9 +48,11 @@ fn searched(bed: &Bed) -> (PathBuf, Value) {
             "--islands",
             "2",
             "--evaluations",
-            "60",
+            "40",
             "--migration",
-            "8",
+            "4",
+            "--compiler",
+            "clang",
             "--quiet",
         ])
         .run();

@@ -172,7 +172,7 @@ fn claim(run: &RunView) -> Claim {
             if summary.claim {
                 said.extend(stands_on(run, summary));
             } else {
-                not_said.push(format!("No gain. {}.", sentence(&summary.reason)));
+                not_said.push(format!("{}.", sentence(&summary.reason)));
             }
             headline
         }

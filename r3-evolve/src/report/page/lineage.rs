@@ -6,7 +6,6 @@ use std::fmt::Write;
 use super::{link, variant};
 use crate::report::data::{Report, Variant};
 use crate::report::escape::html;
-use crate::report::words;
 
 /// What is to be written next.
 enum Next {
@@ -29,11 +28,14 @@ pub(super) fn tree(out: &mut String, of: &Report) -> std::fmt::Result {
     }
     let on_the_way = ancestors(of, of.best);
     let left_out = of.variants.len().saturating_sub(shown.len());
+    let omitted = match left_out {
+        0 => String::new(),
+        1 => " 1 variant that led to none of them is left out.".to_owned(),
+        count => format!(" {count} variants that led to none of them are left out."),
+    };
     writeln!(
         out,
-        "<p>Elites and what they come of; the way to the best is marked. What has an arrow comes of the line above it. {} that led to none of them {} left out.</p>",
-        words::count(left_out as u64, "variant"),
-        if left_out == 1 { "is" } else { "are" }
+        "<p>Elites and what they come of; the way to the best is marked. What has an arrow comes of the line above it.{omitted}</p>"
     )?;
     writeln!(out, "<ul class=\"tree\">")?;
     let roots = children.get(&None).cloned().unwrap_or_default();
