@@ -209,7 +209,7 @@ pub struct Operator {
     pub right: u64,
     /// So many came into a cell.
     pub entered: u64,
-    /// So many were the best of the run when they came.
+    /// So often one of them took the place of the best, when it was checked.
     pub best: u64,
     /// So many were known already.
     pub duplicates: u64,
@@ -234,7 +234,7 @@ pub struct Model {
     pub unusable: u64,
     /// Variants that were right.
     pub right: u64,
-    /// Variants that were the best of the run when they came.
+    /// How often a variant of its took the place of the best, when it was checked.
     pub best: u64,
     /// Time that the run's best lost by it, as a logarithm.
     pub gain: f64,

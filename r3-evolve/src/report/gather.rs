@@ -417,51 +417,70 @@ fn proposals(run: &RunView) -> BTreeMap<i64, (&'static str, &str)> {
         .collect()
 }
 
-/// How much the best gained by each slot, as a logarithm.
-fn gains(run: &RunView) -> BTreeMap<i64, f64> {
-    let mut gains = BTreeMap::new();
+/// What the best of the run has of a slot's proposal.
+#[derive(Clone, Copy, Default)]
+struct Led {
+    /// How much it gained, as a logarithm: by the text, and by configurations that were found for it later.
+    gain: f64,
+    /// Times that it took the place of another.
+    times: u64,
+}
+
+/// What the best has of each slot. A variant is the best when it was checked, which is another slot than the one that made it.
+fn led(run: &RunView) -> BTreeMap<i64, Led> {
+    let mut led: BTreeMap<i64, Led> = BTreeMap::new();
     for pair in run.timeline.windows(2) {
         if let [before, after] = pair
             && let Some(variant) = run.variant(after.variant)
         {
-            let gain = (before.ratio.median / after.ratio.median).ln();
-            *gains.entry(variant.slot).or_default() += gain.max(0.0);
+            let of = led.entry(variant.slot).or_default();
+            of.gain += (before.ratio.median / after.ratio.median).ln().max(0.0);
+            of.times += u64::from(before.variant != after.variant);
         }
     }
-    gains
+    led
+}
+
+/// All of some slots.
+fn sum(led: &BTreeMap<i64, Led>, is: &dyn Fn(&i64) -> bool) -> Led {
+    let of = led.iter().filter(|(slot, _)| is(slot));
+    of.fold(Led::default(), |all, (_, one)| Led {
+        gain: all.gain + one.gain,
+        times: all.times + one.times,
+    })
 }
 
 fn operators(run: &RunView) -> Vec<Operator> {
-    let (proposals, gains) = (proposals(run), gains(run));
+    let (proposals, led) = (proposals(run), led(run));
     let cost = |of: &dyn Fn(&i64) -> bool| -> f64 {
         let requests = run.requests.iter().filter(|one| of(&one.slot));
         requests
             .filter_map(|one| Some(one.spent.as_ref()?.cost))
             .sum()
     };
-    let row = |name: &str, of: &str, answers: &Answers, is: &dyn Fn(&i64) -> bool| Operator {
-        name: name.to_owned(),
-        of: of.to_owned(),
-        proposals: answers.proposals,
-        right: answers.right,
-        entered: answers.entered,
-        best: answers.best,
-        duplicates: answers.duplicates,
-        gain: gains
-            .iter()
-            .filter(|(slot, _)| is(slot))
-            .map(|(_, gain)| gain)
-            .sum(),
-        evaluations: answers.evaluations,
-        cost: cost(is),
+    let row = |name: &str, of: &str, answers: &Answers, is: &dyn Fn(&i64) -> bool| {
+        let led = sum(&led, is);
+        Operator {
+            name: name.to_owned(),
+            of: of.to_owned(),
+            proposals: answers.proposals,
+            right: answers.right,
+            entered: answers.entered,
+            best: led.times,
+            duplicates: answers.duplicates,
+            gain: led.gain,
+            evaluations: answers.evaluations,
+            cost: cost(is),
+        }
     };
     let mut rows = Vec::new();
     // No proposal made it: the inner search found a better configuration for it.
     let given = run.variant(VariantNumber(1)).map(|one| one.slot);
-    if let Some(gain) = given.and_then(|slot| gains.get(&slot)) {
+    if let Some(led) = given.and_then(|slot| led.get(&slot)) {
         rows.push(Operator {
             name: "source as given".to_owned(),
-            gain: *gain,
+            best: led.times,
+            gain: led.gain,
             ..Operator::default()
         });
     }
@@ -483,7 +502,7 @@ fn operators(run: &RunView) -> Vec<Operator> {
 }
 
 fn models(run: &RunView) -> Vec<Model> {
-    let (proposals, gains) = (proposals(run), gains(run));
+    let (proposals, led) = (proposals(run), led(run));
     let names: BTreeSet<&str> = run
         .models
         .models
@@ -498,22 +517,18 @@ fn models(run: &RunView) -> Vec<Model> {
             let spent = run.models.models.get(name).unwrap_or(&nothing.0);
             let answers = run.answers.get(name).unwrap_or(&nothing.1);
             let asked = || run.requests.iter().filter(|one| one.model == name);
-            let gain = gains
-                .iter()
-                .filter(|(slot, _)| {
-                    let one = proposals.get(slot);
-                    one.is_some_and(|one| one.0 != "rewrite" && one.1 == name)
-                })
-                .map(|(_, gain)| gain)
-                .sum();
+            let led = sum(&led, &|slot| {
+                let one = proposals.get(slot);
+                one.is_some_and(|one| one.0 != "rewrite" && one.1 == name)
+            });
             Model {
                 name: name.to_owned(),
                 answers: asked().filter(|one| one.finish.is_some()).count() as u64,
                 failures: asked().filter(|one| one.failure.is_some()).count() as u64,
                 unusable: answers.unusable,
                 right: answers.right,
-                best: answers.best,
-                gain,
+                best: led.times,
+                gain: led.gain,
                 prompt: spent.usage.prompt,
                 cached: spent.usage.cached,
                 completion: spent.usage.completion,

@@ -26,6 +26,12 @@ fn operators_share_the_whole_gain_of_the_search_and_every_proposal() {
     let whole = (first.ratio.median / last.ratio.median).ln();
     assert!(whole > 0.05, "nothing was gained");
     assert!((gain - whole).abs() < 1e-9, "{gain} of {whole}");
+    // Who was the best when it was checked is counted where it was made.
+    let led: u64 = operators().map(|one| one.best).sum();
+    let changes = view.timeline.windows(2);
+    let changes = changes.filter(|pair| pair[0].variant != pair[1].variant);
+    assert_eq!(led, changes.count() as u64);
+    assert!(led > 0);
     let proposals: u64 = operators().map(|one| one.proposals).sum();
     let closed = view
         .slots
