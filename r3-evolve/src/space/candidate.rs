@@ -396,8 +396,14 @@ fn passes(candidate: &mut Candidate, value: &Value, _: &Point, _: &KernelFacts) 
     Some(())
 }
 
-/// Passes in an order, each as `opt` writes it, without what is around it: `licm`, `simplifycfg<sink-common-insts>`.
-fn sequence(candidate: &mut Candidate, value: &Value, _: &Point, _: &KernelFacts) -> Option<()> {
+/// Passes in an order, each as `opt` writes it, without what is around it: `licm`, `simplifycfg<sink-common-insts>`. Those of a source
+/// come after O3.
+fn sequence(
+    candidate: &mut Candidate,
+    value: &Value,
+    _: &Point,
+    facts: &KernelFacts,
+) -> Option<()> {
     let mut levels: Vec<(Level, Vec<&str>)> = Vec::new();
     for item in value.list()? {
         let level = level_of(item)?;
@@ -410,7 +416,8 @@ fn sequence(candidate: &mut Candidate, value: &Value, _: &Point, _: &KernelFacts
     let parts = levels
         .iter()
         .map(|(level, passes)| level.wrap(&passes.join(",")));
-    candidate.build.passes = parts.collect::<Vec<_>>().join(",");
+    let first = facts.source.then(|| "default<O3>".to_owned());
+    candidate.build.passes = first.into_iter().chain(parts).collect::<Vec<_>>().join(",");
     Some(())
 }
 

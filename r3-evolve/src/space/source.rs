@@ -8,7 +8,7 @@ use r3_source::syntax::Unit;
 use r3_source::tokens::tokens;
 
 use super::derive::{choice, when};
-use super::{Domain, OptionError, Parameter, Point, Space, SpaceOptions};
+use super::{Domain, OptionError, Parameter, Point, Space, SpaceOptions, Value};
 
 impl Space {
     /// What can be varied for a source that stands for a kernel. `launch` is what its text wishes: what the first values of the
@@ -30,10 +30,36 @@ impl Space {
                 .map(|recorded| recorded.block)
                 .filter(|block| *block != facts.block);
         }
+        space.is_always_optimised(&options.with);
         if *launch != LaunchChange::default() {
             space.may_be_launched_as_recorded(launch);
         }
         Ok(space)
+    }
+
+    /// What a compiler makes of a text may be code that no pass has seen: through LLVM it is optimised, whatever comes after that.
+    fn is_always_optimised(&mut self, with: &[String]) {
+        let Some(passes) = self.parameters.iter_mut().find(|one| one.name == "passes") else {
+            return;
+        };
+        let Domain::Choice(values) = &mut passes.domain else {
+            return;
+        };
+        let wanted = |value: &str| with.iter().any(|one| *one == format!("passes={value}"));
+        let (kept, dropped) = std::mem::take(values)
+            .into_iter()
+            .partition(|value| matches!(value.as_str(), "O3" | "sequence") || wanted(value));
+        *values = kept;
+        let dropped: Vec<String> = dropped;
+        self.start.retain(|point| {
+            let passes = point.get("passes").and_then(Value::text);
+            passes.is_none_or(|passes| !dropped.iter().any(|one| one == passes))
+        });
+        passes.dropped.extend(dropped);
+        values.sort_by_key(|value| value != "O3");
+        passes.why = "O3, alone or with a sequence of passes after it. Dropped: less than O3, which leaves what clang makes of a text as slow \
+                      as it is written"
+            .to_owned();
     }
 
     /// A parameter that sets back what the text wishes of its launch.
@@ -366,6 +392,31 @@ mod tests {
         assert_eq!(screen[1].text("registers"), Some("max 64"));
         assert_eq!(screen[1].text("block"), Some("256x1x1"));
         assert!(space.has(&screen[1]));
+    }
+
+    #[test]
+    fn a_text_through_llvm_is_always_optimised() {
+        let launch = LaunchChange::default();
+        let space = space(PLAIN, launch);
+        let passes = |values: &[(&str, &str)]| {
+            let mut point = Point::default();
+            for (name, value) in values {
+                point.0.insert((*name).to_owned(), (*value).into());
+            }
+            let point = space.complete(&point);
+            space.check(&point).unwrap();
+            space
+                .candidate_of(&base(launch), &point)
+                .unwrap()
+                .build
+                .passes
+        };
+        assert_eq!(passes(&[("route", "lift")]), "default<O3>");
+        let sequence = passes(&[("route", "lift"), ("passes", "sequence")]);
+        assert!(sequence.starts_with("default<O3>,function("), "{sequence}");
+        let sroa = Point::from([("route", "lift".into()), ("passes", "sroa".into())]);
+        assert!(!space.has(&space.complete(&sroa)));
+        assert!(space.start_points().len() > 1);
     }
 
     #[test]
