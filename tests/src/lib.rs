@@ -14,6 +14,8 @@ use std::path::{Path, PathBuf};
 use r3_archive::Archive;
 use tempfile::TempDir;
 
+pub mod models;
+
 mod artifacts;
 mod layer;
 mod process;

@@ -170,6 +170,11 @@ impl Running {
         line
     }
 
+    /// Whether it and its children have ended: their pipe is closed. It has not been waited for.
+    pub fn has_ended(&self) -> bool {
+        self.stderr.is_finished()
+    }
+
     /// Sends it a signal.
     pub fn signal(&self, signal: i32) {
         // SAFETY: the child has not been waited for, so the number is still its own.
@@ -177,12 +182,17 @@ impl Running {
     }
 
     /// Waits for its end. One that hangs is ended, which fails the test.
-    pub fn wait(mut self) -> Run {
+    pub fn wait(self) -> Run {
+        self.wait_within(PATIENCE)
+    }
+
+    /// The same for one that takes longer than programs here do.
+    pub fn wait_within(mut self, patience: Duration) -> Run {
         let group = self.child.id().cast_signed();
         let stdout = read_all(self.stdout);
         let (ended, watch) = mpsc::channel::<()>();
         let guard = std::thread::spawn(move || {
-            let hung = watch.recv_timeout(PATIENCE) == Err(mpsc::RecvTimeoutError::Timeout);
+            let hung = watch.recv_timeout(patience) == Err(mpsc::RecvTimeoutError::Timeout);
             if hung {
                 // SAFETY: the group was made for this child, which is still waited for.
                 unsafe { libc::kill(-group, libc::SIGKILL) };
