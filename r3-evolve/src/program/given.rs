@@ -53,13 +53,11 @@ pub(super) fn program(given: &Given, kernel: &KernelDescription) -> Result<Progr
     let own = base_name(&kernel.name);
     program.function = given.function.clone().unwrap_or_else(|| own.to_owned());
     program.renamed = base_name(&program.function) != own;
-    let instance = stands::instance(&kernel.readable);
-    match instance {
-        // Of several, the others would only be compiled along.
-        Some(instance) if given.file.is_some() || program.instances.contains(&instance) => {
-            program.instances = vec![instance];
-        }
-        _ => {}
+    // Of several, the others would only be compiled along.
+    if let Some(instance) = stands::instance(&kernel.readable)
+        && (given.file.is_some() || program.instances.contains(&instance))
+    {
+        program.instances = vec![instance];
     }
     Ok(program)
 }

@@ -1,9 +1,10 @@
 //! The device's part of headers.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 
 use r3_codegen::source::options::{Dialect, Options, Preprocess};
+use r3_source::syntax::Unit;
 
 use super::{Program, only_device};
 
@@ -12,11 +13,39 @@ use super::{Program, only_device};
 const MOST: usize = 64;
 const MOST_BYTES: usize = 512 << 10;
 
-/// Headers in quotes that the text includes, and those that they include, where the device's part is less than the header: by the
-/// name by which they are included.
+/// The headers of which the device's part is less, as that part, by the name by which they are included.
 pub(super) fn device_parts(program: &Program) -> Vec<(String, String)> {
-    let Some(directory) = program.how.directory.as_ref().map(PathBuf::from) else {
+    let Some(all) = included(program) else {
         return Vec::new();
+    };
+    let parts = all.into_iter().filter_map(|header| {
+        let part = only_device(&header.text);
+        (part != header.text).then_some((header.name, part))
+    });
+    parts.collect()
+}
+
+/// The header that has a kernel.
+pub(super) fn with_kernel(program: &Program, kernel: &str) -> Option<PathBuf> {
+    let has = |header: &Header| {
+        let unit = Unit::parse(&header.text);
+        unit.is_ok_and(|unit| unit.kernel(kernel).is_ok())
+    };
+    let all = included(program)?;
+    all.into_iter().find(has).map(|header| header.path)
+}
+
+struct Header {
+    /// As it is included.
+    name: String,
+    path: PathBuf,
+    text: String,
+}
+
+/// Headers in quotes that the text includes, and those that they include, as far as they are found. `None`: too many.
+fn included(program: &Program) -> Option<Vec<Header>> {
+    let Some(directory) = program.how.directory.as_ref().map(PathBuf::from) else {
+        return Some(Vec::new());
     };
     let options = Options::read(&program.how.options, Dialect::Nvcc);
     let folders: Vec<PathBuf> = options
@@ -35,19 +64,16 @@ pub(super) fn device_parts(program: &Program) -> Vec<(String, String)> {
     let mut open: VecDeque<(String, PathBuf)> = quoted(&program.text)
         .map(|name| (name.to_owned(), beside.clone()))
         .collect();
-    let mut seen: Vec<String> = Vec::new();
-    let mut parts: Vec<(String, String)> = Vec::new();
+    let mut seen: BTreeSet<String> = BTreeSet::new();
+    let mut found = Vec::new();
     let mut bytes = 0;
     while let Some((name, folder)) = open.pop_front() {
-        if seen.contains(&name) {
+        if !seen.insert(name.clone()) {
             continue;
         }
-        seen.push(name.clone());
         let places = std::iter::once(&folder).chain(&folders);
-        let Some(path) = places
-            .map(|folder| folder.join(&name))
-            .find(|path| path.is_file())
-        else {
+        let mut places = places.map(|folder| folder.join(&name));
+        let Some(path) = places.find(|path| path.is_file()) else {
             continue;
         };
         let Ok(text) = std::fs::read_to_string(&path) else {
@@ -55,16 +81,13 @@ pub(super) fn device_parts(program: &Program) -> Vec<(String, String)> {
         };
         let inner = path.parent().map(Path::to_owned).unwrap_or_default();
         open.extend(quoted(&text).map(|name| (name.to_owned(), inner.clone())));
-        let part = only_device(&text);
-        bytes += part.len();
-        if seen.len() > MOST || bytes > MOST_BYTES {
-            return Vec::new();
+        bytes += text.len();
+        if found.len() == MOST || bytes > MOST_BYTES {
+            return None;
         }
-        if part != text {
-            parts.push((name, part));
-        }
+        found.push(Header { name, path, text });
     }
-    parts
+    Some(found)
 }
 
 /// Names in quotes that a text includes.

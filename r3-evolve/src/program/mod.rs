@@ -22,7 +22,7 @@ mod given;
 mod headers;
 mod stands;
 
-use std::path::PathBuf;
+use std::path::Path;
 
 use r3_codegen::recipe::Compiler;
 use r3_codegen::source::command::CommandError;
@@ -148,6 +148,16 @@ pub enum ProgramError {
         /// Why.
         error: RegionError,
     },
+    /// A header of the file has the kernel.
+    #[error("{file} includes {header}, which has the kernel {kernel}: name that with --source")]
+    InHeader {
+        /// The file.
+        file: String,
+        /// The kernel.
+        kernel: String,
+        /// Where it is.
+        header: String,
+    },
     /// A text that should be a variant has lost the comments around its regions.
     #[error("the text has no `// r3: evolve begin` any more")]
     Unmarked,
@@ -174,9 +184,18 @@ impl Program {
             file: file.clone(),
             error,
         };
-        let region = |error| ProgramError::Region {
-            file: file.clone(),
-            error,
+        let region = |error| match headers::with_kernel(&program, &program.function) {
+            Some(header) if matches!(error, RegionError::NoKernel { .. }) => {
+                ProgramError::InHeader {
+                    file: file.clone(),
+                    kernel: program.function.clone(),
+                    header: shown(&header),
+                }
+            }
+            _ => ProgramError::Region {
+                file: file.clone(),
+                error,
+            },
         };
         let unit = Unit::parse(&program.text).map_err(syntax)?;
         let count = Some(kernel.params.len()).filter(|count| *count > 0);
@@ -231,16 +250,13 @@ impl Program {
     #[must_use]
     pub fn candidate(&self, variant: &Variant) -> Candidate {
         let how = &self.how;
-        let (text, headers) = match how.device_part {
-            true => (
-                only_device(&variant.text),
-                [self.headers.clone(), self.device_headers.clone()].concat(),
-            ),
-            false => (variant.text.clone(), self.headers.clone()),
-        };
+        let mut headers = self.headers.clone();
+        if how.device_part {
+            headers.extend(self.device_headers.iter().cloned());
+        }
         Candidate {
             code: CandidateCode::Source(SourceCode {
-                text,
+                text: variant.text.clone(),
                 name: self.name.clone(),
                 kernel: self.renamed.then(|| self.function.clone()),
                 compiler: how.compiler,
@@ -253,6 +269,7 @@ impl Program {
                     true => Vec::new(),
                     false => self.instances.clone(),
                 },
+                device_part: how.device_part,
             }),
             launch: variant.launch,
             ..Candidate::default()
@@ -336,8 +353,8 @@ fn only_device(text: &str) -> String {
 }
 
 /// A file as messages name it.
-fn shown(path: &std::path::Path) -> String {
-    PathBuf::from(path).display().to_string()
+fn shown(path: &Path) -> String {
+    path.display().to_string()
 }
 
 #[cfg(test)]

@@ -69,6 +69,8 @@ pub struct SourceCode {
     pub headers: Vec<(String, String)>,
     /// Instances of templates that the code must have, as C++ spells them: `scale<float, 4>`.
     pub instances: Vec<String>,
+    /// Whether the compiler is given the text without what is for the host alone. Lines stay where they are.
+    pub device_part: bool,
 }
 
 /// What is done to the code.

@@ -8,6 +8,8 @@ use r3_codegen::recipe::{Code, Compiler, Source};
 use r3_codegen::source::options::{Dialect, Options};
 use r3_codegen::source::{Compiled, find};
 use r3_image::{Image, KernelInfo};
+use r3_source::device_part::device_part;
+use r3_source::syntax::Unit;
 
 use super::{Refusal, Subject, origins};
 use crate::attach::names;
@@ -151,8 +153,13 @@ pub(super) fn source(given: &SourceCode) -> Result<Source, Refusal> {
             "the folder {directory} of the source is no absolute path"
         )));
     }
+    // What cannot be parsed is left to the compiler to complain of.
+    let cut = match given.device_part {
+        true => Unit::parse(&given.text).ok(),
+        false => None,
+    };
     Ok(Source {
-        text: given.text.clone(),
+        text: cut.map_or_else(|| given.text.clone(), |unit| device_part(&unit)),
         name: PathBuf::from(match given.name.as_str() {
             "" => SOURCE_NAME,
             name => name,

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use r3_codegen::cache::{Cache, CacheOptions, CachedPool, Origin};
-use r3_codegen::recipe::{Failure, FailureKind, Product, Recipe, Resources, Source};
+use r3_codegen::recipe::{Failure, FailureKind, Product, Recipe, Resources, Source, Stage};
 use r3_codegen::source::Compiled;
 use r3_codegen::worker::{Pool, WorkerCommand};
 use xxhash_rust::xxh3::{Xxh3, xxh3_128};
@@ -244,6 +244,7 @@ fn ready(inner: &Inner, job: &ToCompile, effort: &mut Effort) -> Result<Ready, B
             change: request.candidate.launch,
             guards: made.guards,
             plan,
+            idle: made.idle,
         },
         notes,
     })
@@ -256,6 +257,8 @@ pub(super) struct Code {
     pub(super) guards: Vec<r3_codegen::recipe::Guard>,
     pub(super) resources: Option<Resources>,
     pub(super) behaviour: Option<Behaviour>,
+    /// Variables that the original has not and that nothing writes.
+    pub(super) idle: Vec<String>,
     pub(super) notes: Vec<String>,
     /// What was compiled, and into what.
     pub(super) compiled: Option<(Box<Recipe>, Box<Product>)>,
@@ -280,8 +283,11 @@ impl NotMade {
                 Outcome::without_run(candidate, refusal.verdict, refusal.reason)
             }
             Self::Failure(failure) => {
-                // A tool that is missing says nothing of the candidate.
+                // A tool that is missing says nothing of the candidate. A compiler that it names will not come by waiting.
                 let verdict = match failure.kind {
+                    FailureKind::MissingTool if failure.stage == Stage::Source => {
+                        Verdict::CannotRun
+                    }
                     FailureKind::MissingTool => Verdict::Unjudged,
                     _ => Verdict::NoCode,
                 };
@@ -318,6 +324,7 @@ pub(super) fn make(
         guards: Vec::new(),
         resources: None,
         behaviour: None,
+        idle: Vec::new(),
         notes: built.notes.clone(),
         compiled: None,
     };
@@ -351,6 +358,9 @@ pub(super) fn make(
             code.resources = resources(&product, name);
             let read = rules::code::read(&product.ptx, name);
             keeps_rules(subject, candidate, plan, &read)?;
+            if let Ok(read) = &read {
+                code.idle = read.idle(subject.original().variables());
+            }
             code.behaviour = read.ok().map(|read| {
                 let device = &subject.description().device;
                 behaviour::of(&read, code.resources.as_ref(), &built.shapes, device)
