@@ -185,7 +185,7 @@ pub fn compare(
                 variants += run.variants.len() as f64;
                 for (log, mark) in logs.iter_mut().zip(marks) {
                     let at = usize::try_from(*mark).unwrap_or(usize::MAX);
-                    let reached = run.curve.iter().take(at).last();
+                    let reached = run.curve.iter().take(at).next_back();
                     *log += reached.copied().unwrap_or(1.0).ln();
                 }
             }
