@@ -316,9 +316,23 @@ fn variables_that_can_keep_something_are_found_and_tables_are_not() {
     let of = |variables: &str, body: &str| rules_of(&broken(&kernel(variables, body), "k"));
     let kept = ".global .align 4 .u32 kept;";
     let load = |name: &str| format!("mov.u64 %rd1, {name}; ld.global.u32 %r1, [%rd1];");
-    assert_eq!(of(kept, &load("kept")), [Rule::Variables]);
-    // Nobody names it.
+    let store = "mov.u64 %rd1, kept; st.global.u32 [%rd1], 1;";
+    assert_eq!(of(kept, store), [Rule::Variables]);
+    // By way of memory, where it is lost sight of.
+    let stored = "ld.param.u64 %rd2, [a]; mov.u64 %rd1, kept; st.global.u64 [%rd2], %rd1;";
+    assert_eq!(of(kept, stored), [Rule::Variables]);
+    // Nobody names it, or nobody writes it, as with constants that headers leave.
     assert_eq!(of(kept, ""), []);
+    assert_eq!(of(kept, &load("kept")), []);
+    let idle = |body: &str| {
+        let text = kernel(kept, body);
+        rules::code::read(&text, "k").unwrap().idle(&[])
+    };
+    assert_eq!(
+        (idle(""), idle(&load("kept"))),
+        (vec!["kept".to_owned()], vec!["kept".to_owned()])
+    );
+    assert_eq!((idle(store), idle(stored)), (vec![], vec![]));
     let table = ".global .align 4 .u32 table[2] = {1, 2};";
     assert_eq!(of(table, &load("table")), []);
     let stores = [
@@ -333,7 +347,7 @@ fn variables_that_can_keep_something_are_found_and_tables_are_not() {
     let store = "mov.u64 %rd1, c; cvta.const.u64 %rd2, %rd1; st.u32 [%rd2], 1;";
     assert_eq!(of(constant, store), [Rule::Variables]);
     // The original's own.
-    let text = kernel(kept, &load("kept"));
+    let text = kernel(kept, store);
     let original = Original::of_ptx(&text, "k");
     let code = rules::code::read(&text, "k");
     let given = CandidateCode::Ptx(text);

@@ -62,8 +62,8 @@ impl Original {
     }
 }
 
-/// Looks into code that is to stand for the original. `entry` is its kernel.
-pub fn brought(code: &[u8], entry: &str, original: &Original) -> Brought {
+/// Looks into code that is to stand for the original. `entry` is its kernel; `idle` are variables that nothing in it writes.
+pub fn brought(code: &[u8], entry: &str, original: &Original, idle: &[String]) -> Brought {
     let image = Image::parse(code);
     let (new, old) = (image.kernel(entry), original.kernel.as_ref());
     let mut brought = Brought::default();
@@ -101,6 +101,7 @@ pub fn brought(code: &[u8], entry: &str, original: &Original) -> Brought {
                 tables = tables.saturating_add(variable.size);
                 brought.tables.push((variable.name.clone(), variable.size));
             }
+            None if idle.contains(&variable.name) => {}
             None => {
                 brought.refused = Some(format!(
                     "it has a variable of its own, {} ({} bytes), which outlives a launch",
@@ -239,7 +240,12 @@ mod tests {
 
     fn of(code: &[u8]) -> Brought {
         let original = ptx(".visible .global .align 4 .b8 buffer[64];\n.const .align 4 .b8 c[4];");
-        brought(code, "k", &Original::new(&Image::parse(&original), "k"))
+        brought(
+            code,
+            "k",
+            &Original::new(&Image::parse(&original), "k"),
+            &["left_by_a_header".to_owned()],
+        )
     }
 
     #[test]
@@ -272,6 +278,12 @@ mod tests {
         assert!(refused(".const .align 4 .b8 $str[256];").contains("cannot be looked up"));
         let managed = ".visible .global .attribute(.managed) .align 4 .u32 m = 1;";
         assert!(refused(managed).contains("m (4 bytes)"));
+    }
+
+    #[test]
+    fn what_nothing_writes_may_be_there() {
+        let found = of(&ptx(".global .align 4 .u32 left_by_a_header;"));
+        assert_eq!(found, Brought::default());
     }
 
     #[test]

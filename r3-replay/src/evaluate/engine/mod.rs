@@ -92,6 +92,9 @@ pub struct Task {
     pub guards: Vec<Guard>,
     /// How thoroughly.
     pub plan: Plan,
+    /// Variables of the code that the original has not and that nothing in it writes, by their names: as its text was
+    /// found to be before it was assembled. Headers leave such ones.
+    pub idle: Vec<String>,
 }
 
 /// An image to be loaded.

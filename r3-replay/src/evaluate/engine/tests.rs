@@ -89,6 +89,7 @@ impl Sample {
                 launches: vec![tuned(1)],
                 ..Plan::default()
             },
+            idle: Vec::new(),
         }
     }
 

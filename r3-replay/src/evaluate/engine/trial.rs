@@ -107,7 +107,7 @@ impl Engine<'_> {
         let (Some(code), Some(original)) = (&task.code, self.original(kernel)) else {
             return Ok(Brought::default());
         };
-        let brought = code::brought(&code.bytes, &code.name, &original);
+        let brought = code::brought(&code.bytes, &code.name, &original, &task.idle);
         match brought.refused {
             Some(why) => Err(Stop::new(Verdict::Cheat, why)),
             None => Ok(brought),

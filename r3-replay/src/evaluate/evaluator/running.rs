@@ -388,6 +388,7 @@ impl Device<'_> {
                 ..Plan::judge_only()
             },
             kernel: task.kernel,
+            idle: Vec::new(),
         };
         if let Err(no_result) = self.ready_for(&original, archive, give_up) {
             return no_result;

@@ -7,6 +7,8 @@ use r3_image::Variable;
 use r3_ptx::isa::{Opcode, Space, SpecialRegister};
 use r3_ptx::typed::{Body, FnId, Function, Instruction, Module, Operand, Symbol, VarId};
 
+use r3_ptx::tree::Linkage;
+
 use super::addresses::{self, Broken};
 use super::{Finding, NotChecked, ParameterWords, Rule};
 use crate::attach::names::plain;
@@ -135,16 +137,17 @@ impl Code {
     /// parameters.
     pub fn facts(&self, known: &[Variable], words: &ParameterWords) -> Vec<Finding> {
         let own = self.own(known);
+        let flow = addresses::flow(self, &own, words);
         let mut found = Vec::new();
+        let written = flow.writes_own();
         for &id in &own {
-            found.extend(self.keeps(id));
+            found.extend(self.keeps(id, written));
         }
         for (function, body) in self.bodies() {
             for instruction in &body.instructions {
                 self.instruction(function, body, instruction, &mut found);
             }
         }
-        let flow = addresses::flow(self, &own, words);
         for broken in flow.broken() {
             found.push(self.told(&broken));
         }
@@ -190,12 +193,29 @@ impl Code {
         self.variables.iter().filter(is_own).copied().collect()
     }
 
-    /// A variable of its own that begins without values can only be there to keep something.
-    fn keeps(&self, id: VarId) -> Option<Finding> {
+    /// Names of variables that the original has not and that nothing writes, whether the kernel reaches them or not.
+    pub fn idle(&self, known: &[Variable]) -> Vec<String> {
+        let own = self.own(known);
+        let words = ParameterWords::default();
+        let written = addresses::flow(self, &own, &words).writes_own();
+        let variables = (0u32..).map(VarId).zip(&self.module.variables);
+        variables
+            .filter(|(id, variable)| {
+                let of_host = variable.managed || variable.linkage == Linkage::Extern;
+                let reached = self.variables.contains(id);
+                !of_host && !(reached && (written || !own.contains(id)))
+            })
+            .map(|(_, variable)| variable.name.to_string())
+            .collect()
+    }
+
+    /// A variable of its own that begins without values, where any is written, is there to keep something.
+    fn keeps(&self, id: VarId, written: bool) -> Option<Finding> {
         let variable = self.module.variables.get(id.0 as usize)?;
         let opaque = variable.ty.kind() == r3_ptx::isa::TypeKind::Opaque;
         let empty = variable.init.is_none() && variable.relocations.is_empty();
-        let kept = variable.managed || (variable.space == Space::Global && empty && !opaque);
+        let plain = variable.space == Space::Global && empty && !opaque;
+        let kept = variable.managed || (plain && written);
         kept.then(|| Finding {
             rule: Rule::Variables,
             what: format!(

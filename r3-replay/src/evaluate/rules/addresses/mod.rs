@@ -162,6 +162,93 @@ impl<'m> Flow<'m> {
         broken
     }
 
+    /// Whether a variable that the original has not may be written: something is stored through an address that may be its, or
+    /// its address goes where it is lost sight of.
+    pub fn writes_own(&self) -> bool {
+        if self.own.is_empty() {
+            return false;
+        }
+        if self.states.is_empty() || self.module.address_bytes != 8 {
+            return true;
+        }
+        let holds_address = self.module.variables.iter().any(|variable| {
+            let mut relocations = variable.relocations.iter();
+            relocations.any(|relocation| match relocation.symbol {
+                Symbol::Variable(id) => self.own.contains(&id),
+                _ => false,
+            })
+        });
+        let mut bodies = self
+            .reached
+            .iter()
+            .filter_map(|id| Some((*id, self.body(*id)?)));
+        holds_address
+            || bodies.any(|(id, (_, body))| {
+                let mut instructions = body.instructions.iter();
+                instructions.any(|instruction| self.may_write_own(id, body, instruction))
+            })
+    }
+
+    fn may_write_own(&self, id: FnId, body: &Body, instruction: &Instruction) -> bool {
+        let Some((mnemonic, form)) = self.of_table(instruction) else {
+            return true;
+        };
+        let operands = body.operands(instruction);
+        if mnemonic.opcode() == Opcode::Call {
+            return self.gives_away(id, operands);
+        }
+        let stores = matches!(mnemonic.opcode(), Opcode::St | Opcode::Atom | Opcode::Red);
+        form.operands.iter().zip(operands).any(|(spec, operand)| {
+            let writes = matches!(spec.access, Access::Write | Access::ReadWrite);
+            match (place(spec.kind, mnemonic), *operand) {
+                (Some(_), Operand::MemorySymbol(Symbol::Variable(variable), _)) => {
+                    writes && self.own.contains(&variable)
+                }
+                (Some(_), Operand::MemoryRegister(register, _)) => {
+                    writes && self.register(id, register).has_table()
+                }
+                // Its address is stored. What calls are given is followed into the function.
+                (None, Operand::Register(register)) => {
+                    let of_call = mnemonic.space().is_some_and(Space::is_param);
+                    stores && !writes && !of_call && self.register(id, register).has_table()
+                }
+                _ => false,
+            }
+        })
+    }
+
+    /// Whether a call hands the address of a variable to a function that cannot be looked into.
+    fn gives_away(&self, id: FnId, operands: &[Operand]) -> bool {
+        let Some((_, body)) = self.body(id) else {
+            return true;
+        };
+        let callee = match operands.get(1) {
+            Some(Operand::Address(Symbol::Function(callee), _)) => Some(*callee),
+            _ => None,
+        };
+        if callee.is_some_and(|callee| self.body(callee).is_some()) {
+            return false;
+        }
+        let function = callee.and_then(|id| self.module.functions.get(id.0 as usize));
+        if function.is_some_and(|function| transfer::SILENT.contains(&&*function.name)) {
+            return false;
+        }
+        let Some(Operand::List(first, len)) = operands.get(2) else {
+            return false;
+        };
+        let state = self.states.get(id.0 as usize);
+        body.list(*first, *len)
+            .iter()
+            .any(|argument| match *argument {
+                Operand::Address(Symbol::Local(local), _) => {
+                    let held = state.and_then(|state| state.locals.get(local.0 as usize));
+                    held.is_none_or(|held| held.has_table())
+                }
+                Operand::Register(register) => self.register(id, register).has_table(),
+                _ => false,
+            })
+    }
+
     fn body(&self, id: FnId) -> Option<(&'m Function, &'m Body)> {
         let function = self.module.functions.get(id.0 as usize)?;
         Some((function, function.body.as_ref()?))

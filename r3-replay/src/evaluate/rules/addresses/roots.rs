@@ -43,6 +43,11 @@ impl Roots {
         self.0 & !Self::PIECE.0 == Self::TABLE.0
     }
 
+    /// A table, perhaps among others.
+    pub fn has_table(self) -> bool {
+        self.0 & Self::TABLE.0 != 0
+    }
+
     /// Shared or local memory and nothing else.
     pub fn is_stack(self) -> bool {
         self.0 & !Self::PIECE.0 == Self::STACK.0

@@ -50,7 +50,7 @@ const CARRY: &[Opcode] = &[
 ];
 
 /// Functions without a body that write nothing.
-const SILENT: &[&str] = &["vprintf", "__assertfail"];
+pub(super) const SILENT: &[&str] = &["vprintf", "__assertfail"];
 
 /// Bits of an address that a mask of less has in it, and that tell one allocation from another.
 const LOW_BITS: u32 = 16;
