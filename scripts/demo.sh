@@ -7,7 +7,7 @@
 #
 # Without a GPU, kernels run as PTX on the CPU: archives that were recorded on an H200 and come with R3 are verified;
 # a small program on CUDA's driver API runs on the software driver, is recorded by the preloaded libr3.so, and its
-# archive is verified by another process; a kernel is compiled anew and compared; then the same program makes a mistake. Everything is left in target/demo.
+# archive is verified by another process; a kernel is compiled anew and compared, tuned, and another's source searched; then the same program makes a mistake. Everything is left in target/demo.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -130,6 +130,13 @@ step "tuned: block sizes, registers, constants, passes; every candidate verified
 rm -rf "$demo/tuned"
 run r3-evolve tune capture-samples/archives/reduction.r3 --kernel block_sums --device $device --evaluations 40 --run "$demo/tuned"
 run r3-evolve export "$demo/tuned" --format nvcc-flags
+
+step "evolved: its source rewritten, within a tolerance; every variant compiled, verified and timed; a page with what was found"
+rm -rf "$demo/evolved"
+printf '%s\n' 'version = 1' '' '[[buffer]]' 'type = "f32"' 'relative = 1e-4' 'absolute = 1e-6' >"$demo/tolerance.toml"
+run r3-evolve evolve capture-samples/archives/nbody.r3 --kernel step --source capture-samples/programs/nbody.cu \
+    --tolerance-file "$demo/tolerance.toml" --device $device --variants 16 --no-models --run "$demo/evolved"
+run r3-evolve report "$demo/evolved" -o "$demo/evolved.html"
 
 if [ $gpu = no ]; then
     step "a mistake: the kernel is told of 120 rows, the buffers have 96"
