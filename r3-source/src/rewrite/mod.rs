@@ -6,6 +6,7 @@
 //!
 //! An operator is *exact* when it keeps every bit of what a kernel computes, as the language defines it. What a compiler then
 //! fuses (`a * b + c`) can still be other terms than before. The others are offered only where results have a tolerance.
+//! A rewrite that asks for fewer blocks ([`Rewritten::directive`]) leaves a loop over all elements, which is right for any launch.
 //! None proves anything about a whole program: what an operator takes for granted is in its description, and whether the
 //! result is right is found out by running it.
 //!

@@ -16,11 +16,11 @@ fn does_with(operator: &str, text: &str, facts: &Facts) -> String {
     let unit = Unit::parse(text).unwrap();
     assert_eq!(unit.errors(), 0, "the test's text: {text}");
     let kernel = unit.kernel("k").unwrap();
-    let spans = [0..text.len()];
+    let whole = 0..text.len();
     let scene = Scene {
         unit: &unit,
         kernel: &kernel,
-        spans: &spans,
+        spans: std::slice::from_ref(&whole),
         facts,
     };
     let operator = rewrite::operator(operator).unwrap();
