@@ -187,9 +187,11 @@ fn recorded(store: &Store, space: &Space) -> Result<Vec<u8>, Failure> {
     let mut rows = store
         .evaluations(Some(Phase::Search))
         .map_err(Failure::new)?;
-    if let Some((variant, _)) = &of_variant {
-        rows.retain(|row| row.variant == Some(*variant) && row.point.is_some());
-        rows.retain(|row| row.reason != Reason::Check);
+    if let Some((variant, space)) = &of_variant {
+        rows.retain(|row| {
+            let known = row.point.as_ref().is_some_and(|point| space.has(point));
+            row.variant == Some(*variant) && known && row.reason != Reason::Check
+        });
         // A slot's evaluations are told with it, and have no places of their own.
         for (place, row) in (0..).zip(&mut rows) {
             row.told = Some(place);

@@ -24,11 +24,9 @@ pub(super) fn conclude(
 ) -> Result<Summary, EvolveError> {
     let population = &found.population;
     let standings = standings(store, population)?;
-    let given = population
-        .original()
-        .and_then(|known| known.best.as_ref())
-        .map(|best| best.candidate.clone());
     let program = &population.program;
+    // As it is: what was found for its knobs is part of what the search found.
+    let given = Some(program.candidate(&program.original()));
     let options = shop.options();
     let configure = |store: &Store, standing: &Standing| {
         Stories {

@@ -32,7 +32,7 @@ pub fn source(best: &BestSource<'_>) -> String {
     let BestSource { summary, found, .. } = best;
     // Writing to a string does not fail.
     let mut line = |text: String| {
-        let _ = writeln!(out, "// {}", comment(&text));
+        let _ = writeln!(out, "{}", format!("// {}", comment(&text)).trim_end());
     };
     line(format!(
         "Variant {} of {}, found by r3-evolve {} on {}.",
