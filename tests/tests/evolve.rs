@@ -161,7 +161,7 @@ fn killed_at_random_instants_and_resumed_it_ends_with_the_same_elites() {
         "--run",
         "run",
         "--evaluations",
-        "40",
+        "30",
         "--set",
         "top=2",
         "--set",
@@ -172,11 +172,11 @@ fn killed_at_random_instants_and_resumed_it_ends_with_the_same_elites() {
     let expected = repeatable(&calm);
 
     let Some(bed) = bed("saxpy") else { return };
-    let until = Instant::now() + Duration::from_secs(60);
+    let until = Instant::now() + Duration::from_secs(40);
     let mut killed = 0;
     // Instants that are spread over a run, the same ones in every run of this test.
     let mut instant: u64 = 20260;
-    while Instant::now() < until && killed < 12 {
+    while Instant::now() < until && killed < 8 {
         instant = instant
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1_442_695_040_888_963_407);

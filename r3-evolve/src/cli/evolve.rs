@@ -114,7 +114,7 @@ pub struct Args {
 #[derive(clap::Args)]
 struct Source {
     /// The file with the kernel [default: what the application compiled at run time].
-    #[arg(long = "source", value_name = "FILE")]
+    #[arg(id = "source", long = "source", value_name = "FILE")]
     file: Option<PathBuf>,
 
     /// The command that compiles it, as the build has it.
@@ -166,11 +166,16 @@ pub(super) struct Limits {
 #[derive(clap::Args)]
 pub(super) struct ModelArgs {
     /// Endpoints and models as TOML [default: R3_MODEL_URL and R3_MODEL, or OPENAI_BASE_URL, of the environment].
-    #[arg(long = "models", value_name = "FILE", conflicts_with = "no_models")]
+    #[arg(
+        id = "models",
+        long = "models",
+        value_name = "FILE",
+        conflicts_with = "no_models"
+    )]
     file: Option<PathBuf>,
 
     /// The model at the endpoint that the environment names.
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["file", "no_models"])]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["models", "no_models"])]
     model: Option<String>,
 
     /// Ask no models, whatever the environment names.
@@ -207,8 +212,12 @@ pub fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
     }
     args.judging.contradictions()?;
     let mut base = base(args)?;
-    let settings = settings(args)?;
+    let mut settings = settings(args)?;
     let models = args.models.settings(&settings)?;
+    if models.is_none() {
+        // Rewrites need no repair, and numbers of variants have no gaps for it then.
+        settings.models.repairs = 0;
+    }
     let folder = match &args.run {
         Some(folder) => folder.clone(),
         None => PathBuf::from(archives::folder(&base.archive, &base.kernel)),
@@ -240,10 +249,30 @@ pub fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
         folder: &folder,
     };
     let result = begun.begin(&mut base, signals, preparing, out);
-    if result.is_err() && keeps {
+    if let Err(failure) = &result
+        && keeps
+    {
+        if !matches!(failure, Failure::Left(_)) {
+            forget(&folder);
+        }
         clear(&folder);
     }
     result
+}
+
+/// A run whose source was refused is none: it can be begun again with another one.
+fn forget(folder: &Path) {
+    let told = |store: &Store| {
+        store
+            .slots()
+            .map(|slots| slots.iter().any(|row| row.told.is_some()))
+    };
+    if !matches!(Store::look(folder).as_ref().map(told), Ok(Ok(false))) {
+        return;
+    }
+    for end in ["", "-wal", "-shm"] {
+        let _ = std::fs::remove_file(folder.join(format!("{}{end}", crate::store::FILE)));
+    }
 }
 
 /// A run that begins.
@@ -474,14 +503,13 @@ impl ModelArgs {
                 "--model {model}: at which endpoint? Name it in R3_MODEL_URL or OPENAI_BASE_URL, or everything in a file with --models"
             )));
         }
-        Ok(found.map(|mut models| {
-            let lower = |a: Option<f64>, b: Option<f64>| match (a, b) {
-                (Some(a), Some(b)) => Some(a.min(b)),
-                (a, b) => a.or(b),
-            };
-            models.budget.cost = lower(models.budget.cost, settings.limits.cost);
-            models
-        }))
+        let Some(mut models) = found else {
+            return Ok(None);
+        };
+        if let Some(cost) = settings.limits.cost {
+            models.cap_cost(cost, "--cost").map_err(Failure::new)?;
+        }
+        Ok(Some(models))
     }
 }
 

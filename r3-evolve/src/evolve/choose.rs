@@ -223,30 +223,37 @@ fn rewrite(
         .collect();
     elsewhere.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
     candidates.extend(elsewhere.into_iter().map(|(_, number)| number));
-    let mut looked = Vec::new();
-    for parent in candidates {
-        if looked.contains(&parent) {
-            continue;
+    candidates.retain({
+        let mut looked = Vec::new();
+        move |parent| {
+            let new = !looked.contains(parent);
+            looked.push(*parent);
+            new
         }
-        looked.push(parent);
-        let mut open = rewriting.open(population, shop, parent);
-        while !open.is_empty() {
-            let name = {
-                let island = population.islands.island_mut(number).ok()?;
-                island.rewrites.choose(&open, random)?
-            };
-            if let Some(made) = rewriting.make(population, shop, parent, &name, random) {
-                return Some(Chosen {
-                    opening: Opening::Propose(Proposal {
-                        operator: Operator::Rewrite,
-                        parents: vec![parent],
-                        examples: Vec::new(),
-                        by: By::Rewrite(name),
-                    }),
-                    made: Some(made),
-                });
+    });
+    // What has only ever repeated others is tried when nothing else is left.
+    for repeating in [false, true] {
+        for parent in &candidates {
+            let mut open = rewriting.open(population, shop, *parent);
+            open.retain(|name| population.only_repeats(name) == repeating);
+            while !open.is_empty() {
+                let name = {
+                    let island = population.islands.island_mut(number).ok()?;
+                    island.rewrites.choose(&open, random)?
+                };
+                if let Some(made) = rewriting.make(population, shop, *parent, &name, random) {
+                    return Some(Chosen {
+                        opening: Opening::Propose(Proposal {
+                            operator: Operator::Rewrite,
+                            parents: vec![*parent],
+                            examples: Vec::new(),
+                            by: By::Rewrite(name),
+                        }),
+                        made: Some(made),
+                    });
+                }
+                open.retain(|other| *other != name);
             }
-            open.retain(|other| *other != name);
         }
     }
     None

@@ -21,6 +21,9 @@ use crate::space::Point;
 use crate::store::{Answered, Evaluation, VariantRow};
 use crate::tune::{Standing, told_of};
 
+/// Times after which a rewrite that gave nothing new is tried only when nothing else is left.
+const REPEATS: u64 = 4;
+
 /// A variant and what is known of it.
 #[derive(Clone, Debug)]
 pub struct Known {
@@ -123,6 +126,8 @@ pub struct Population {
     pub islands: Islands,
     /// What was seen.
     pub novelty: Novelty,
+    /// Rewrites: how often each was told of, and how often its text compiled to code that was known.
+    repeats: BTreeMap<String, (u64, u64)>,
     /// Who gets more evaluations.
     pub rungs: Rungs,
     /// Which model is asked.
@@ -154,6 +159,7 @@ impl Population {
         Ok(Self {
             islands: Islands::new(&settings.islands, counts, seed, bus)?,
             novelty: Novelty::new(),
+            repeats: BTreeMap::new(),
             rungs: Rungs::new(settings.halving.clone()),
             chooser,
             counts: Counts::default(),
@@ -205,6 +211,12 @@ impl Population {
             })
             .min_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)))
             .map(|(_, number)| number)
+    }
+
+    /// Whether a rewrite has only ever given what compiles to code that was known.
+    pub(super) fn only_repeats(&self, rewrite: &str) -> bool {
+        let repeats = self.repeats.get(rewrite);
+        repeats.is_some_and(|(told, known)| *told >= REPEATS && told == known)
     }
 
     /// A slot was opened: what it takes is taken.
@@ -319,6 +331,11 @@ impl Population {
             {
                 self.counts.duplicates += 1;
             }
+        }
+        if let By::Rewrite(name) = &proposal.by {
+            let repeats = self.repeats.entry(name.clone()).or_default();
+            repeats.0 += 1;
+            repeats.1 += u64::from(matches!(closing.ended, Ended::Duplicate(_)));
         }
         closing.entered = inserted.as_ref().is_some_and(|one| one.entered.entered());
         // Nobody is paid for what a service did.

@@ -182,8 +182,7 @@ fn facts(described: &KernelDescription, kernel: &Function, tolerant: bool) -> Fa
                     (Some(target), _) => Known::Pointer {
                         alignment: target.alignment,
                         bytes: target.least,
-                        // Which ones are the same is not said.
-                        allocation: 0,
+                        allocation: target.allocation,
                     },
                     (None, Some(bytes)) => value(bytes, &written.ty),
                     (None, None) => Known::Unknown,

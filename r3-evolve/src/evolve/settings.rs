@@ -252,6 +252,17 @@ mod tests {
     }
 
     #[test]
+    fn the_file_that_the_documentation_shows_is_taken() {
+        let text = include_str!("../../../docs/evolve.md");
+        let from = text.find("```toml\ndepth").unwrap() + "```toml\n".len();
+        let to = from + text[from..].find("```").unwrap();
+        let settings = Settings::default().with_toml(&text[from..to]).unwrap();
+        assert_eq!((settings.depth, settings.islands.count), (8, 4));
+        assert_eq!(settings.islands.each.len(), 2);
+        assert_eq!(settings.islands.grid.axes.len(), 2);
+    }
+
+    #[test]
     fn as_many_slots_are_open_as_workers_can_serve() {
         for workers in [1, 2, 8, 16, 200] {
             let window = Settings::for_workers(workers).window();

@@ -60,9 +60,9 @@ impl Search<'_, '_> {
         let Some(work) = run.open.get(&slot) else {
             return Ok(());
         };
-        if work.row.told.is_none() && work.is_unjudged() {
+        if slot > 0 && work.row.told.is_none() && work.is_unjudged() {
             run.unjudged += 1;
-            if run.unjudged >= UNJUDGED || slot == 0 {
+            if run.unjudged >= UNJUDGED {
                 let reason = work.outcomes().find_map(|outcome| outcome.reason.clone());
                 return Err(crate::tune::TuneError::Machine {
                     count: run.unjudged,

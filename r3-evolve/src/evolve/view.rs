@@ -234,7 +234,7 @@ pub struct Answers {
     pub right: u64,
     /// Those whose variant came into a cell.
     pub entered: u64,
-    /// Those whose variant was the best when it was told.
+    /// Those whose variant was the best of the run once.
     pub best: u64,
     /// Those whose text was known.
     pub duplicates: u64,
@@ -249,7 +249,8 @@ pub struct Answers {
 }
 
 impl Answers {
-    fn add(&mut self, closing: &Closing) {
+    /// `best`: the variant was the best of the run once.
+    fn add(&mut self, closing: &Closing, best: bool) {
         self.proposals += 1;
         self.evaluations += closing.evaluations;
         match &closing.ended {
@@ -263,7 +264,7 @@ impl Answers {
             },
         }
         self.entered += u64::from(closing.entered);
-        self.best += u64::from(closing.best);
+        self.best += u64::from(best);
     }
 }
 
@@ -373,15 +374,18 @@ impl RunView {
         };
         for row in rows.slots {
             if let (Opening::Propose(proposal), Some(closing)) = (&row.opening, &row.closing) {
+                let best = closing
+                    .variant
+                    .is_some_and(|number| view.timeline.iter().any(|one| one.variant == number));
                 view.operators
                     .entry(proposal.operator)
                     .or_default()
-                    .add(closing);
+                    .add(closing, best);
                 let by = match &proposal.by {
                     super::slot::By::Rewrite(name) => view.rewrites.entry(name.clone()),
                     super::slot::By::Model(choice) => view.answers.entry(choice.model.clone()),
                 };
-                by.or_default().add(closing);
+                by.or_default().add(closing, best);
             }
             view.slots.push(SlotView {
                 slot: row.slot,

@@ -59,7 +59,7 @@ fn advice(error: &rusqlite::Error) -> &'static str {
                 rusqlite::ErrorCode::DiskFull | rusqlite::ErrorCode::SystemIoFailure
             ) =>
         {
-            ". What was measured before is kept: make room, and `r3-evolve tune --resume` goes on"
+            ". What was measured before is kept: make room, and `r3-evolve tune --resume` or `r3-evolve resume` goes on"
         }
         _ => "",
     }

@@ -255,7 +255,7 @@ fn a_model_is_told_what_was_wrong_and_its_next_answer_is_a_variant_of_its_own() 
     for row in repaired {
         let before = variants
             .iter()
-            .find(|one| one.slot == row.slot && one.turn < row.turn);
+            .rfind(|one| one.slot == row.slot && one.turn < row.turn);
         if let Some(before) = before {
             assert_ne!(verdict(&before.text), Verdict::Right);
             assert!(row.lineage.parents.contains(&before.number));
