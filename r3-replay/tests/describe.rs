@@ -106,3 +106,24 @@ fn a_constant_is_no_pointer_and_has_one_value() {
     assert!(saxpy.params.iter().any(|param| param.constant.is_some()));
     assert!(saxpy.params.iter().any(|param| param.pointer));
 }
+
+#[test]
+fn pointers_that_never_lead_into_one_allocation_have_different_numbers() {
+    let numbers = |name: &str| -> Vec<u32> {
+        let params = of(name).params;
+        let targets = params.iter().filter_map(|param| param.target);
+        targets.map(|target| target.allocation).collect()
+    };
+    let saxpy = numbers("saxpy");
+    assert_eq!(saxpy.len(), 2);
+    assert!(saxpy[0] != saxpy[1] && !saxpy.contains(&0), "{saxpy:?}");
+    // The first one is the address of a variable of the module.
+    let global = numbers("global_pointers");
+    assert_eq!(global.first(), Some(&0), "{global:?}");
+    // Positions are read from one buffer and written to another. These change places from launch to launch, and are never the
+    // same in one.
+    let mut nbody = numbers("nbody");
+    nbody.sort_unstable();
+    nbody.dedup();
+    assert_eq!(nbody.len(), 3);
+}

@@ -65,53 +65,36 @@ fn saxpy(text: &str) -> Result<Program, ProgramError> {
 
 #[test]
 fn each_sample_s_kernels_are_found_in_its_file() {
-    let mut table = String::new();
     let folder = samples().join("programs");
-    let mut files: Vec<PathBuf> = std::fs::read_dir(folder)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == "cu"))
-        .collect();
-    files.sort();
-    for file in files {
+    let mut found = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let file = entry.unwrap().path();
+        if file.extension().is_none_or(|extension| extension != "cu") {
+            continue;
+        }
         let sample = file.file_stem().unwrap().to_str().unwrap();
         for kernel in kernels(sample) {
             let program = Program::new(&of_file(file.clone()), &kernel).unwrap();
             let regions = program.regions(&program.text).unwrap();
-            let ways: Vec<String> = program
-                .ways()
-                .iter()
-                .map(|way| {
-                    let part = if way.device_part {
-                        " (device part)"
-                    } else {
-                        ""
-                    };
-                    format!("{:?}{part} {}", way.compiler, way.options.join(" "))
-                })
-                .collect();
-            table.push_str(&format!(
-                "{sample} {}: {} of {} parameters, {} regions, instances {:?}\n  {}\n  {}\n",
-                kernel.readable,
-                program.function,
-                program.parameters,
-                regions.spans().len(),
-                program.instances,
-                program
-                    .notes
-                    .join("\n  ")
-                    .replace(&samples().display().to_string(), "SAMPLES"),
-                ways.join("; "),
-            ));
-            let files: Vec<&str> = program
+            let texts: String = regions.texts(&program.text).collect();
+            assert!(texts.contains("__global__"), "{}", kernel.readable);
+            assert!(!texts.contains("int main"), "{}", kernel.readable);
+            assert!(kernel.readable.contains(&program.function));
+            let template = kernel.readable.contains('<');
+            assert_eq!(program.instances.len(), usize::from(template));
+            // NVRTC first, and with the device's part alone: all of them have host code.
+            let first = program.ways().into_iter().next().unwrap();
+            assert_eq!((first.compiler, first.device_part), (Compiler::Nvrtc, true));
+            let headers: Vec<&str> = program
                 .device_headers
                 .iter()
                 .map(|(name, _)| name.as_str())
                 .collect();
-            assert_eq!(files, ["sample.h"]);
+            assert_eq!(headers, ["sample.h"]);
+            found += 1;
         }
     }
-    insta::assert_snapshot!(table);
+    assert!(found >= 18, "{found}");
 }
 
 #[test]
@@ -166,10 +149,16 @@ fn what_is_outside_of_the_regions_is_the_given_text() {
 #[test]
 fn parameters_that_differ_are_refused_with_both_layouts_before_anything_is_compiled() {
     let said = |text: &str| saxpy(text).unwrap_err().to_string();
-    insta::assert_snapshot!(
-        said("__global__ void saxpy(int n, double which, const float *__restrict__ x) {}")
-            .replace(&std::env::temp_dir().display().to_string(), "TMP")
-    );
+    let text = said("__global__ void saxpy(int n, double which, const float *__restrict__ x) {}");
+    for part in [
+        "saxpy takes other parameters than the captured saxpy(int, int, float const*, float*):",
+        "double which (8 bytes)",
+        "4 bytes at 4",
+        "none",
+        "8 bytes at 16, a pointer",
+    ] {
+        assert!(text.contains(part), "{text}");
+    }
     assert!(
         said("__global__ void saxpy(int n, int which, float4 x, float *y) {}")
             .contains("float4 x (16 bytes)")

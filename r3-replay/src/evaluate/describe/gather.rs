@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use r3_archive::model::{KernelId, KernelRecord, LaunchRecord, ParamLayout};
+use r3_archive::model::{KernelId, KernelRecord, LaunchRecord, ParamLayout, RegionOwner};
 use r3_archive::{Archive, ReadError};
 use r3_codegen::recipe::{Bounds, Code};
 use r3_image::{Image, KernelInfo};
@@ -236,7 +236,7 @@ fn params(
     launches: &[LaunchRecord],
     declared: &BTreeSet<u32>,
 ) -> Vec<ParamDescription> {
-    (0..)
+    let mut all: Vec<ParamDescription> = (0..)
         .zip(layout)
         .map(|(index, param)| {
             let range = param.offset..param.offset.saturating_add(param.size);
@@ -265,7 +265,49 @@ fn params(
                 target: target(param, launches),
             }
         })
-        .collect()
+        .collect();
+    number_allocations(&mut all, launches);
+    all
+}
+
+/// Says which pointers lead into the same allocation in some launch.
+fn number_allocations(params: &mut [ParamDescription], launches: &[LaunchRecord]) {
+    let mut numbers: Vec<u32> = (1..).take(params.len()).collect();
+    let mut of_module = vec![false; params.len()];
+    for launch in launches {
+        let regions = &launch.before.regions;
+        let places: Vec<Option<usize>> = params
+            .iter()
+            .map(|param| {
+                let mut words = launch.pointers.iter();
+                let address = words.find(|word| word.offset == param.offset)?.address;
+                let after = regions.partition_point(|region| region.address <= address);
+                after.checked_sub(1)
+            })
+            .collect();
+        let mut first: BTreeMap<usize, usize> = BTreeMap::new();
+        for (at, place) in places.into_iter().enumerate() {
+            let (Some(place), Some(number)) = (place, numbers.get(at).copied()) else {
+                continue;
+            };
+            let owner = regions.get(place).map(|region| &region.owner);
+            if let Some(flag) = of_module.get_mut(at) {
+                *flag |= !matches!(owner, Some(RegionOwner::Allocation(..)));
+            }
+            let one = *first.entry(place).or_insert(at);
+            let same = numbers.get(one).copied().unwrap_or(number);
+            for other in &mut numbers {
+                if *other == number {
+                    *other = same;
+                }
+            }
+        }
+    }
+    for ((param, number), of_module) in params.iter_mut().zip(numbers).zip(of_module) {
+        if let Some(target) = &mut param.target {
+            target.allocation = if of_module { 0 } else { number };
+        }
+    }
 }
 
 /// Where a parameter points to in all launches.
@@ -286,11 +328,13 @@ fn target(param: &ParamLayout, launches: &[LaunchRecord]) -> Option<PointerTarge
             alignment,
             least: bytes,
             most: bytes,
+            allocation: 0,
         });
         all = Some(PointerTarget {
             alignment: one.alignment.min(alignment),
             least: one.least.min(bytes),
             most: one.most.max(bytes),
+            allocation: 0,
         });
     }
     all

@@ -173,6 +173,10 @@ pub struct PointerTarget {
     pub least: u64,
     /// The same: the most.
     pub most: u64,
+    /// Number of its allocation, from 1: parameters with the same number lead into one allocation in some launch, and those with
+    /// different ones never do. 0 where it is a variable of the module, which code can reach by its name as well.
+    #[serde(default)]
+    pub allocation: u32,
 }
 
 /// A recorded launch.
