@@ -223,11 +223,10 @@ fn without_paths(text: &str) -> String {
     let mut short = String::with_capacity(text.len());
     for word in text.split_inclusive(ENDS) {
         // `/usr/include/x.h`, `-I/usr/include`, `../../x.h`; not `a/b`, which is a division.
-        let path = word.starts_with(['/', '.', '-', '~', '@']) && word.matches('/').count() > 1
-            || word.starts_with("/")
-                && word.len() > 2
-                && !word.starts_with("//")
-                && !word.starts_with("/*");
+        let comment = word.starts_with("//") || word.starts_with("/*");
+        let begins = word.starts_with(['/', '.', '-', '~', '@']);
+        let several = word.matches('/').count() > 1;
+        let path = !comment && begins && (several || (word.starts_with('/') && word.len() > 2));
         short.push_str(if path {
             word.rsplit('/').next().unwrap_or(word)
         } else {
@@ -235,4 +234,152 @@ fn without_paths(text: &str) -> String {
         });
     }
     short
+}
+
+#[cfg(test)]
+mod tests {
+    use r3_archive::model::LaunchId;
+    use r3_replay::evaluate::candidate::Candidate;
+    use r3_replay::evaluate::outcome::Worst;
+
+    use super::*;
+
+    const FILE: &str = "// r3: evolve begin\n__global__ void k(float *x, int n) {\n    float y = 0;\n    x[i] = z;\n    __syncwarps();\n}\n// r3: evolve end\n";
+
+    fn outcome(verdict: Verdict, reason: &str) -> Outcome {
+        Outcome::without_run(Candidate::default().id(), verdict, reason)
+    }
+
+    fn not_compiled(stage: Stage, kind: FailureKind, log: &str) -> String {
+        let failure = Failure {
+            stage,
+            kind,
+            message: String::new(),
+            log: log.to_owned(),
+        };
+        let outcome = Outcome {
+            failure: Some(failure),
+            ..outcome(Verdict::NoCode, "")
+        };
+        tell(&outcome, FILE).unwrap()
+    }
+
+    #[test]
+    fn compilers_messages_are_told_with_the_lines_that_they_are_about() {
+        let nvrtc = "/home/u/cache/k.cu(4): error: identifier \"i\" is undefined\n      x[i] = z;\n        ^\n\n/home/u/cache/k.cu(4): error: \
+                     identifier \"z\" is undefined\n      x[i] = z;\n             ^\n\nk.cu(3): warning #177-D: variable \"y\" was declared but never \
+                     referenced\n\n2 errors detected in the compilation of \"/home/u/cache/k.cu\".\n";
+        assert_eq!(
+            not_compiled(Stage::Source, FailureKind::Refused, nvrtc),
+            "It does not compile.\n- `x[i] = z;`: identifier \"i\" is undefined\n- `x[i] = z;`: identifier \"z\" is undefined\n"
+        );
+        let clang = "In file included from <built-in>:1:\n/opt/x/k.cu:5:5: error: use of undeclared identifier '__syncwarps'; did you mean \
+                     '__syncwarp'?\n    5 |     __syncwarps();\n/opt/llvm/include/__clang_cuda.h:88:9: note: '__syncwarp' declared here\n1 error \
+                     generated when compiling for sm_90.\n";
+        assert_eq!(
+            not_compiled(Stage::Source, FailureKind::Refused, clang),
+            "It does not compile.\n- `__syncwarps();`: use of undeclared identifier '__syncwarps'; did you mean '__syncwarp'?\n"
+        );
+        let ptxas = "ptxas error   : Entry function '_Z1kPfi' uses too much shared data (0x12000 bytes, 0xc000 max)\n";
+        assert_eq!(
+            not_compiled(Stage::Assemble, FailureKind::Refused, ptxas),
+            "It compiles to PTX, which the assembler refuses.\n- Entry function '_Z1kPfi' uses too much shared data (0x12000 bytes, 0xc000 max)\n"
+        );
+    }
+
+    #[test]
+    fn long_logs_are_cut_and_paths_of_the_machine_are_nobody_s_business() {
+        let many: String = (0..500)
+            .map(|line| format!("/home/user/x/k.cu({line}): error: number {line}\n"))
+            .collect();
+        let told = not_compiled(Stage::Source, FailureKind::Refused, &many);
+        assert!(told.contains("and 492 more"), "{told}");
+        let odd = "cc1: /home/user/secret/file.h: what is `-I/home/user/include`\n".repeat(500);
+        let told = not_compiled(Stage::Source, FailureKind::Refused, &odd);
+        assert!(told.len() < 3 * 1024, "{}", told.len());
+        for text in [
+            told,
+            not_compiled(
+                Stage::Source,
+                FailureKind::Refused,
+                "x.cu(3): error: cannot open \"/home/user/secret/file.h\"\n",
+            ),
+        ] {
+            assert!(
+                !text.contains("/home") && !text.contains("secret") && text.contains("file.h"),
+                "{text}"
+            );
+        }
+        let reason = tell(&outcome(Verdict::Refused, "see (/home/user/a/b.log)"), FILE).unwrap();
+        assert!(!reason.contains("/home"), "{reason}");
+    }
+
+    #[test]
+    fn divisions_are_no_paths() {
+        assert_eq!(
+            without_paths("x = a/b/c; // y\ny = 1 / 2;"),
+            "x = a/b/c; // y\ny = 1 / 2;"
+        );
+    }
+
+    #[test]
+    fn a_mismatch_says_where_how_much_and_on_what() {
+        let launch = |launch, role, verdict, worst| LaunchOutcome {
+            launch: LaunchId(launch),
+            role,
+            verdict,
+            worst,
+            times: Vec::new(),
+        };
+        let worst = Worst {
+            buffer: "argument 1 `out`".to_owned(),
+            offset: 4096,
+            expected: "1.5".to_owned(),
+            actual: "NaN".to_owned(),
+            out: 512,
+        };
+        let outcome = Outcome {
+            launches: vec![
+                launch(1, Role::Tuned, Verdict::Right, None),
+                launch(2, Role::HeldOut, Verdict::Wrong, Some(worst)),
+            ],
+            ..outcome(Verdict::Wrong, "something")
+        };
+        assert_eq!(
+            tell(&outcome, FILE).unwrap(),
+            "It compiles and runs, and its results are wrong on 1 of 2 launches.\n- On a launch that was held out, with other sizes or \
+             inputs, 512 elements are out. The worst is in argument 1 'out', at byte 4096: expected 1.5, got NaN.\n"
+        );
+    }
+
+    #[test]
+    fn a_cheat_is_told_its_rule_and_what_is_not_the_variants_fault_is_not_told() {
+        let told = tell(
+            &outcome(Verdict::Cheat, "rule `heap`: it calls malloc"),
+            FILE,
+        )
+        .unwrap();
+        assert!(told.contains("rule `heap`"), "{told}");
+        for verdict in [
+            Verdict::Right,
+            Verdict::Cancelled,
+            Verdict::Unjudged,
+            Verdict::CannotRun,
+        ] {
+            assert_eq!(tell(&outcome(verdict, "x"), FILE), None);
+        }
+        for verdict in [
+            Verdict::Timeout,
+            Verdict::Fault,
+            Verdict::Refused,
+            Verdict::Implausible,
+            Verdict::Wrong,
+            Verdict::NoCode,
+        ] {
+            assert!(
+                tell(&outcome(verdict, ""), FILE).is_some_and(|told| told.len() > 15),
+                "{verdict:?}"
+            );
+        }
+    }
 }

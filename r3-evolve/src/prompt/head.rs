@@ -148,6 +148,16 @@ fn labelled(ty: &str, name: &str) -> String {
 
 fn facts(parameter: &ParamDescription, ty: &str) -> String {
     let size = parameter.size;
+    if let Some(target) = &parameter.target {
+        return format!(
+            "a pointer to memory that is aligned to {} bytes at least and goes on for {} in all launches",
+            target.alignment,
+            match (target.least, target.most) {
+                (least, most) if least == most => format!("{least} bytes"),
+                (least, most) => format!("{least} to {most} bytes"),
+            }
+        );
+    }
     if parameter.pointer {
         return format!("{size} bytes with a pointer");
     }

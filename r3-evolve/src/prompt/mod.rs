@@ -111,3 +111,6 @@ pub fn bytes(conversation: &[Message]) -> usize {
         .map(|message| message.content.len())
         .sum()
 }
+
+#[cfg(test)]
+mod tests;

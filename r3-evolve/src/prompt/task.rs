@@ -123,7 +123,8 @@ pub(super) fn repair(
     let wrong = Message {
         role: Role::User,
         content: format!(
-            "{}\n\nPut this right, and answer in the same form as before: definitions or edits, relative to the parent above.",
+            "{}\n\nPut this right, and answer in one of the forms above. If your code was compiled, it is what definitions and edits now go into; if the \
+             answer could not be used, it has changed nothing.",
             bounded(wrong, MOST_WRONG)
         ),
     };

@@ -63,8 +63,10 @@ pub fn items(unit: &Unit) -> Vec<Item> {
                 continue;
             }
             let span = child.byte_range();
+            // A type may have functions in it, and is none.
             let function = functions
                 .iter()
+                .filter(|_| FUNCTIONS.contains(&child.kind()))
                 .find(|function| {
                     span.start <= function.definition.start && function.definition.end <= span.end
                 })
@@ -109,6 +111,13 @@ pub fn items(unit: &Unit) -> Vec<Item> {
     with_comments(unit.text(), &mut items, &comments);
     items
 }
+
+/// Kinds that may be a function.
+const FUNCTIONS: &[&str] = &[
+    "function_definition",
+    "template_declaration",
+    "linkage_specification",
+];
 
 /// Kinds that define something by name.
 const DEFINES: &[&str] = &[
@@ -232,7 +241,7 @@ mod tests {
 
     #[test]
     fn definitions_have_names_and_the_comments_that_touch_them() {
-        let text = "#include <a.h>\n#define TILE 16\n// far\n\n// near\nstruct P { int x; };\nconstexpr int N = 4; // how many\nusing T = float;\n\
+        let text = "#include <a.h>\n#define TILE 16\n// far\n\n// near\nstruct P { int x; __device__ int y() { return x; } };\nconstexpr int N = 4; // how many\nusing T = float;\n\
                     __device__ float f(float);\ntemplate <int M>\n__device__ float g(float x) { return x; }\nnamespace n {\n/* the kernel */\n__global__ void k(const float *__restrict__ a, unsigned int n, float b[4]) {}\n}\n";
         let unit = Unit::parse(text).unwrap();
         let items = items(&unit);

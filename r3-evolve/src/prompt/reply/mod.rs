@@ -174,6 +174,14 @@ fn check(new: &[String], target: &Target) -> Result<(), Unusable> {
         }
     }
     let file = target.with(new);
+    let marked = |file: &str| {
+        r3_source::region::Regions::of_marks(file)
+            .map(|regions| regions.map(|regions| regions.spans().len()))
+            .ok()
+    };
+    if marked(&file) != marked(&target.file) {
+        return Err(Unusable::Marks);
+    }
     if r3_source::tokens::fingerprint(&file) == r3_source::tokens::fingerprint(&target.file) {
         return Err(Unusable::Unchanged);
     }

@@ -58,7 +58,7 @@ pub enum Unusable {
     },
     /// An edit has not the form.
     #[error(
-        "{what}. An edit is: a line `<<<<<<< SEARCH`, lines of the parent, a line `=======`, the new lines, a line `>>>>>>> REPLACE`."
+        "{what}. An edit is: a line `<<<<<<< SEARCH`, lines that are there, a line `=======`, the new lines, a line `>>>>>>> REPLACE`."
     )]
     BrokenEdit {
         /// What is wrong.
@@ -74,7 +74,7 @@ pub enum Unusable {
     },
     /// What an edit looks for is not there.
     #[error(
-        "The SEARCH text of edit {number} (`{line}` …) is not in the parent.{} Copy lines of the parent exactly as they were shown.",
+        "The SEARCH text of edit {number} (`{line}` …) is not there.{} Copy whole lines exactly.",
         most_like(.nearest)
     )]
     SearchMissing {
@@ -87,7 +87,7 @@ pub enum Unusable {
     },
     /// What an edit looks for is there more than once.
     #[error(
-        "The SEARCH text of edit {number} (`{line}` …) is in the parent {} times, beginning on lines {} of the region. Add lines \
+        "The SEARCH text of edit {number} (`{line}` …) is there {} times, beginning on lines {} of the region. Add lines \
          before or behind it until it is there once.",
         .at.len(),
         numbers(.at)
@@ -165,6 +165,11 @@ pub enum Unusable {
         /// The line.
         line: String,
     },
+    /// It would mark regions anew.
+    #[error(
+        "The code has `// r3: evolve …` amid it. Leave these comments out: they are no part of a region."
+    )]
+    Marks,
     /// Not every region can be told.
     #[error(
         "The file has {regions} regions: begin each block of code with the line `// region K`, where K is the region's number."
@@ -181,7 +186,7 @@ pub enum Unusable {
     },
     /// Nothing is other than in the parent.
     #[error(
-        "The code is the parent's, but for blanks and comments. Change what it does, not how it looks."
+        "The code is what was there before, but for blanks and comments. Change what it does, not how it looks."
     )]
     Unchanged,
 }
