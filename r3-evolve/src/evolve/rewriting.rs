@@ -177,8 +177,8 @@ fn facts(described: &KernelDescription, kernel: &Function, tolerant: bool) -> Fa
         block: same(|launch| launch.block),
         grid: same(|launch| launch.grid),
         parameters: parameters
-            .map(|(described, written)| {
-                match (&described.target, &described.constant) {
+            .map(
+                |(described, written)| match (&described.target, &described.constant) {
                     (Some(target), _) => Known::Pointer {
                         alignment: target.alignment,
                         bytes: target.least,
@@ -186,8 +186,8 @@ fn facts(described: &KernelDescription, kernel: &Function, tolerant: bool) -> Fa
                     },
                     (None, Some(bytes)) => value(bytes, &written.ty),
                     (None, None) => Known::Unknown,
-                }
-            })
+                },
+            )
             .collect(),
         tolerant,
         sm: described.device.sm,
