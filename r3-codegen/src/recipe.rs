@@ -141,7 +141,9 @@ pub struct Source {
 }
 
 /// A compiler of CUDA C++.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Compiler {
     /// The first that is found: nvcc, NVRTC, clang.

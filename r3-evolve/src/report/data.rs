@@ -156,6 +156,8 @@ pub struct Variant {
     pub configuration: Vec<String>,
     /// What its code is like.
     pub code: Vec<(String, String)>,
+    /// What limits it, in words; nothing where nothing says so.
+    pub limits: Vec<String>,
     /// Its best configuration, launch by launch.
     pub launches: Vec<Launch>,
     /// Every configuration that was tried, in order.

@@ -14,6 +14,7 @@ use super::words;
 use crate::evolve::slot::Opening;
 use crate::evolve::variant::VariantNumber;
 use crate::evolve::view::{Answers, RunView, VariantView};
+use crate::prompt::Measured;
 use crate::result::text::time;
 use crate::store::Phase;
 use crate::tune::Summary;
@@ -353,6 +354,11 @@ fn variant(run: &RunView, of: &VariantView, whole: bool) -> Variant {
         code: code
             .and_then(|code| code.behaviour.as_ref())
             .map_or_else(Vec::new, words::behaviour),
+        limits: outcome
+            .filter(|outcome| outcome.verdict.is_right())
+            .map_or_else(Vec::new, |outcome| {
+                Measured::of(outcome, &run.kernel, None, None).limits
+            }),
         launches: outcome.map_or_else(Vec::new, launches),
         tried: tried(of),
     }

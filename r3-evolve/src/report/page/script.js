@@ -110,6 +110,10 @@
         row.took ? row.took[0] : "–", row.took ? row.took[1] : "–", times(row.times),
       ])));
     }
+    if (one.limits.length) {
+      parts.push(element("h4", {}, "What limits it"));
+      parts.push(element("ul", {}, ...one.limits.map((limit) => element("li", {}, limit))));
+    }
     if (one.code.length) {
       parts.push(element("h4", {}, "What its code is like"), pairs(one.code));
     }
