@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    #[expect(clippy::reversed_empty_ranges)]
+    #[expect(clippy::reversed_empty_ranges, clippy::single_range_in_vec_init)]
     fn ranges_that_are_no_parts_of_the_text_are_refused() {
         for ranges in [vec![3..99], vec![5..8, 2..3], vec![1..2], vec![4..3]] {
             let error = Target::new("ää, ää", "k", ranges.clone());

@@ -26,6 +26,9 @@ pub fn page(of: &Report) -> String {
     out
 }
 
+/// Writes what a section has.
+type Body = fn(&mut String, &Report) -> std::fmt::Result;
+
 fn write_page(out: &mut String, of: &Report) -> std::fmt::Result {
     writeln!(
         out,
@@ -44,7 +47,7 @@ fn write_page(out: &mut String, of: &Report) -> std::fmt::Result {
         html(&of.device),
         html(&of.state)
     )?;
-    let sections: [(&str, &str, fn(&mut String, &Report) -> std::fmt::Result); 8] = [
+    let sections: [(&str, &str, Body); 8] = [
         ("result", "Result", result),
         ("curve", "Best so far", curve),
         ("map", "Map", map),

@@ -21,7 +21,7 @@ def subject(session, report, stage, name):
     program = folder / name
     source = FOLDERS[kind] / f"{name}.cu"
     includes = ["-I", str(SAMPLES / "programs")]
-    made = session.run([session.nvcc(), "-O3", "-std=c++17", "-arch=native", *includes, "-o", program, source], limit=90, log=f"build-{name}")
+    made = session.run([session.nvcc(), "-O3", "-std=c++17", "-arch=sm_90", *includes, "-o", program, source], limit=90, log=f"build-{name}")
     outcome = session.run([program, *arguments], cwd=folder, limit=90, log=f"{stage}-{name}",
                           env=session.shim(folder, R3_LAUNCHES="1,2,3", R3_KERNEL=kernel)) if made.ok else made
     found = archives(folder)

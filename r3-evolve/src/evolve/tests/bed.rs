@@ -108,7 +108,7 @@ pub fn verdict(text: &str) -> Verdict {
 
 /// Whether a text is wrong with perturbed inputs only.
 pub fn only_seems_right(text: &str) -> bool {
-    text != SOURCE && hash(text) % 5 == 0
+    text != SOURCE && hash(text).is_multiple_of(5)
 }
 
 /// Time of a candidate as a part of the original's.
@@ -137,8 +137,11 @@ fn plain(candidate: &Candidate) -> Candidate {
     }
 }
 
+/// What comes of the nth time that something is asked.
+type Judge = Rc<dyn Fn(&Asked, u32) -> Outcome>;
+
 /// Judges by hashes.
-pub fn judge(counts: bool) -> Rc<dyn Fn(&Asked, u32) -> Outcome> {
+pub fn judge(counts: bool) -> Judge {
     Rc::new(move |ask, _| {
         let text = text(&ask.candidate).unwrap_or(SOURCE);
         let verdict = match verdict(text) {
@@ -189,8 +192,10 @@ impl Bed {
         let mut tune = bed::Bed::new(counts, Kind::Bayesian, evaluations);
         tune.settings.fine.top = 3;
         tune.settings.fine.ablation = false;
-        let mut settings = Settings::default();
-        settings.depth = 3;
+        let mut settings = Settings {
+            depth: 3,
+            ..Settings::default()
+        };
         settings.islands.migration.schedule = crate::islands::Schedule::Slots(8);
         Self {
             tune,

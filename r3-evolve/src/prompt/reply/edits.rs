@@ -14,8 +14,11 @@ struct Place {
     span: Range<usize>,
 }
 
+/// A way of looking for a text in another one: where it is found.
+type Way = fn(&str, &str) -> Vec<Range<usize>>;
+
 /// How exactly a text is looked for, most exact first. The first way in which it is found decides, and it must be found once.
-const WAYS: &[fn(&str, &str) -> Vec<Range<usize>>] = &[
+const WAYS: &[Way] = &[
     |text, search| lines(text, search, |line| line),
     |text, search| lines(text, search, str::trim_end),
     |text, search| lines(text, search, str::trim),
