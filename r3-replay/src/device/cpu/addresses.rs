@@ -67,6 +67,28 @@ impl Addresses {
         }
     }
 
+    /// Takes `len` bytes at the highest place with room that ends before `end` and begins at `least` or behind it.
+    pub fn reserve_below(&mut self, end: u64, least: u64, len: u64, align: u64) -> Option<u64> {
+        let align = align.max(ALIGN).next_power_of_two();
+        let mut end = end;
+        loop {
+            let start = end.checked_sub(len.max(1))? / align * align;
+            if start < least {
+                return None;
+            }
+            let range = AddressRange::new(start, len.max(1))?;
+            match self.taken.range(..range.end()).next_back() {
+                Some((_, before)) if before.overlaps(range) => {
+                    end = before.start().checked_sub(ALIGN)?;
+                }
+                _ => {
+                    self.taken.insert(start, range);
+                    return Some(start);
+                }
+            }
+        }
+    }
+
     /// Gives one earlier reservation back.
     pub fn release(&mut self, range: AddressRange) -> Result<(), DeviceError> {
         match self.taken.get(&range.start()) {
@@ -128,6 +150,25 @@ mod tests {
         assert!(large >= OWN + 0x1100, "{large:#x}");
         let aligned = addresses.reserve_aligned(1, 0x1_0000).unwrap();
         assert_eq!(aligned % 0x1_0000, 0);
+    }
+
+    #[test]
+    fn room_below_is_the_highest_there_is() {
+        let mut addresses = Addresses::default();
+        let end = 0x7f64_ffff_ffff;
+        let first = addresses.reserve_below(end, 0x7f64_0000_0000, 16, 4);
+        assert_eq!(first, Some(0x7f64_ffff_ff00));
+        let second = addresses.reserve_below(end, 0x7f64_0000_0000, 0x200, 0x1000);
+        assert_eq!(second, Some(0x7f64_ffff_f000));
+        assert_eq!(
+            addresses.reserve_below(end, 0x7f64_ffff_f000, 16, 4),
+            Some(0x7f64_ffff_fd00)
+        );
+        assert_eq!(
+            addresses.reserve_below(end, 0x7f64_ffff_f000, 0x1000, 4),
+            None
+        );
+        assert_eq!(addresses.reserve_below(8, 0, 16, 4), None);
     }
 
     #[test]
