@@ -444,6 +444,18 @@ fn inline_assembly_is_found_however_it_is_hidden() {
         "#define J(a, b) a##b\n#define K(a, b) J(a, b)\nK(K(a, s), m)(\"\");",
         "int a = 1'000; asm(\"\"); char c = '\"'; char d = '\"';",
         "const char *s = R\"x(\" )\" )x\"; asm(\"\");",
+        // What one compiler joins or replaces, and another does not.
+        "// ??/\nasm(\"\");",
+        "const char *s = \"??/\"; asm(\"\"); s = \"\";",
+        "// \\ \nasm(\"\");",
+        "as\\ \x0b\nm(\"\");",
+        "// x\rasm(\"\");",
+        "// \\\r\n\rasm(\"\");",
+        // In raw strings nothing is.
+        "const char *s = R\"#( )%:\" R\"z( )#\"; asm(\"\"); // )z\"",
+        "const char *s = R\"a( )\\\na\" R\"z( )a\"; asm(\"\"); // )z\"",
+        "const char *s = R\"a( )\\u0061\" R\"z( )a\"; asm(\"\"); // )z\"",
+        "const char *s = R\"(\\)\"; asm(\"\"); // )\"",
     ] {
         let said = in_source(text);
         assert!(
@@ -479,6 +491,7 @@ fn text_that_only_looks_like_assembly_is_not() {
         "// asm(\"\")\n/* asm */ int x; const char *s = \"asm\"; char c = 'a';",
         "int asm_count, my_asm, plasma; float asmx;",
         "const char *s = R\"(asm(\"\"))\";",
+        "// What??\nint x; /* asm\\ \n asm */ const char *s = \"why?? \\\"asm\\\"\";\r\n// \\\r\nasm\r\n",
         "#define STEP(i) acc##i += x[i];\nfloat a, s, m, sm; STEP(0) STEP(1)",
         "#define JOIN(a, b) a##b\nfloat JOIN(x, 1) = 0, s = 1, m;",
         "#define LOG(f, ...) g(f, ##__VA_ARGS__)\nint as, m;",

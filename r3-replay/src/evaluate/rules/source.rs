@@ -181,7 +181,55 @@ struct Statement {
 }
 
 fn statements(text: &str) -> Vec<Statement> {
-    let tokens = tokens(text);
+    let mut found = Vec::new();
+    // What any of the readings has counts.
+    for reading in Reading::of(text) {
+        for statement in statements_of(text, reading) {
+            if !found.contains(&statement) {
+                found.push(statement);
+            }
+        }
+    }
+    found
+}
+
+/// What compilers, and versions of the language, do not read alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Reading {
+    /// Whether `??=` is a `#`, and `??/` a `\`.
+    trigraphs: bool,
+    /// Whether a line is continued when blanks follow its `\`.
+    blanks: bool,
+    /// Whether a carriage return alone ends a line.
+    returns: bool,
+}
+
+impl Reading {
+    /// Those in which a text may differ.
+    fn of(text: &str) -> Vec<Self> {
+        let either = |differ: bool, plain: bool| match differ {
+            true => vec![true, false],
+            false => vec![plain],
+        };
+        let trigraphs = either(text.contains("??"), false);
+        let blanks = either(text.contains('\\'), true);
+        let returns = either(text.replace("\r\n", "").contains('\r'), false);
+        let mut readings = Vec::new();
+        for &trigraphs in &trigraphs {
+            for &blanks in &blanks {
+                readings.extend(returns.iter().map(|&returns| Self {
+                    trigraphs,
+                    blanks,
+                    returns,
+                }));
+            }
+        }
+        readings
+    }
+}
+
+fn statements_of(text: &str, reading: Reading) -> Vec<Statement> {
+    let tokens = tokens(text, reading);
     let mut found = Vec::new();
     for (at, (token, line)) in tokens.iter().enumerate() {
         let Token::Word(word) = token else { continue };
@@ -351,9 +399,10 @@ fn parameters(line: &[&Token]) -> BTreeSet<String> {
 }
 
 /// A text in pieces, with their lines. Continued lines are joined, comments are left out.
-fn tokens(text: &str) -> Vec<(Token, u32)> {
+fn tokens(text: &str, reading: Reading) -> Vec<(Token, u32)> {
     let mut reader = Reader {
-        letters: joined(text),
+        text,
+        letters: joined(text, reading),
         at: 0,
     };
     let mut tokens = Vec::new();
@@ -363,33 +412,57 @@ fn tokens(text: &str) -> Vec<(Token, u32)> {
     tokens
 }
 
-/// Letters with their lines, as they are after a compiler's first two steps: trigraphs replaced, `\` at the end of a line
-/// gone, letters that are written as `\u0061` too.
-fn joined(text: &str) -> Vec<(char, u32)> {
-    let mut letters: Vec<(char, u32)> = Vec::with_capacity(text.len());
+/// A letter of a text.
+#[derive(Clone, Copy, Debug)]
+struct Letter {
+    letter: char,
+    line: u32,
+    /// Where it begins in the text.
+    start: usize,
+}
+
+/// Letters as they are after a compiler's first two steps: trigraphs replaced, `\` at the end of a line gone, letters that
+/// are written as `\u0061` too.
+fn joined(text: &str, reading: Reading) -> Vec<Letter> {
+    let mut letters: Vec<Letter> = Vec::with_capacity(text.len());
     let mut line = 1;
     let mut rest = text;
     while let Some(letter) = rest.chars().next() {
+        let start = text.len() - rest.len();
         let (taken, made) = match rest.as_bytes() {
-            [b'?', b'?', b'=', ..] => (3, Some('#')),
-            [b'?', b'?', b'/', ..] => (3, Some('\\')),
+            [b'?', b'?', b'=', ..] if reading.trigraphs => (3, Some('#')),
+            [b'?', b'?', b'/', ..] if reading.trigraphs => (3, Some('\\')),
             [b'%', b':', ..] => (2, Some('#')),
             [b'\\', b'u', ..] => named(rest, 4),
             [b'\\', b'U', ..] => named(rest, 8),
+            [b'\r', b'\n', ..] => (1, None),
+            [b'\r', ..] if reading.returns => (1, Some('\n')),
             _ => (letter.len_utf8(), Some(letter)),
         };
         rest = rest.get(taken..).unwrap_or_default();
         if made == Some('\\') {
-            // Blanks may stand between it and the end of the line.
-            let end = rest.trim_start_matches([' ', '\t', '\r']);
-            if let Some(next) = end.strip_prefix('\n') {
+            let is_blank = |c: char| c.is_ascii_whitespace() || c == '\x0b';
+            let end = match reading.blanks {
+                true => rest.trim_start_matches(|c| is_blank(c) && c != '\n'),
+                false => rest.strip_prefix('\r').unwrap_or(rest),
+            };
+            let ends = end.strip_prefix('\n').or_else(|| {
+                let before = rest.len() - end.len();
+                let returned = rest.get(..before).and_then(|blanks| blanks.find('\r'));
+                rest.get(returned? + 1..).filter(|_| reading.returns)
+            });
+            if let Some(next) = ends {
                 rest = next;
                 line += 1;
                 continue;
             }
         }
         if let Some(made) = made {
-            letters.push((made, line));
+            letters.push(Letter {
+                letter: made,
+                line,
+                start,
+            });
         }
         line += u32::from(letter == '\n');
     }
@@ -408,19 +481,22 @@ fn named(rest: &str, digits: usize) -> (usize, Option<char>) {
     }
 }
 
-struct Reader {
-    letters: Vec<(char, u32)>,
+struct Reader<'t> {
+    text: &'t str,
+    letters: Vec<Letter>,
     at: usize,
 }
 
-impl Reader {
+impl Reader<'_> {
     fn peek(&self, ahead: usize) -> Option<char> {
-        self.letters.get(self.at + ahead).map(|(letter, _)| *letter)
+        self.letters
+            .get(self.at + ahead)
+            .map(|letter| letter.letter)
     }
 
     fn token(&mut self) -> Option<(Token, u32)> {
         loop {
-            let &(letter, line) = self.letters.get(self.at)?;
+            let &Letter { letter, line, .. } = self.letters.get(self.at)?;
             match (letter, self.peek(1)) {
                 ('\n', _) => {
                     self.at += 1;
@@ -517,32 +593,20 @@ impl Reader {
         }
     }
 
-    /// `R"x( … )x"`
+    /// `R"x( … )x"`, of which nothing is replaced or joined: read from the text as it is written.
     fn raw(&mut self) -> String {
-        self.at += 1;
-        let mut end = vec![')'];
-        while let Some(letter) = self.peek(0) {
-            self.at += 1;
-            if letter == '(' {
-                break;
-            }
-            end.push(letter);
-        }
-        end.push('"');
-        let mut text = String::new();
-        while let Some(letter) = self.peek(0) {
-            let ends = end
-                .iter()
-                .enumerate()
-                .all(|(ahead, c)| self.peek(ahead) == Some(*c));
-            if ends {
-                self.at += end.len();
-                break;
-            }
-            text.push(letter);
-            self.at += 1;
-        }
-        text
+        let begin = self
+            .letters
+            .get(self.at)
+            .map_or(self.text.len(), |quote| quote.start + 1);
+        let rest = self.text.get(begin..).unwrap_or_default();
+        let (mark, rest) = rest.split_once('(').unwrap_or((rest, ""));
+        let end = format!("){mark}\"");
+        let content = rest.split_once(&end).map_or(rest, |(content, _)| content);
+        let behind = begin + mark.len() + 1 + content.len() + end.len();
+        let left = self.letters.get(self.at..).unwrap_or_default();
+        self.at += left.partition_point(|letter| letter.start < behind);
+        content.to_owned()
     }
 }
 
