@@ -109,28 +109,25 @@ impl<'a> Meaning<'a> {
     /// What casts to integers and parentheses stand around.
     pub fn uncast(&self, node: Node<'a>) -> Node<'a> {
         let mut node = bare(node);
-        loop {
-            let integer = match node.kind() {
-                "cast_expression" | "call_expression" => self.type_of(node).is_integer(),
-                _ => return node,
-            };
-            let inner = match node.kind() {
-                "cast_expression" => node.child_by_field_name("value"),
-                _ => {
-                    let function = node.child_by_field_name("function");
-                    function
-                        .filter(|function| {
-                            matches!(function.kind(), "template_function" | "primitive_type")
-                        })
-                        .and_then(|_| node.child_by_field_name("arguments"))
-                        .and_then(|arguments| arguments.named_child(0))
-                }
-            };
-            match inner {
-                Some(inner) if integer && self.type_of(inner).is_integer() => node = bare(inner),
-                _ => return node,
-            }
+        while let Some(inner) = self.cast_of(node) {
+            node = bare(inner);
         }
+        node
+    }
+
+    /// The integer that a cast to another integer is of.
+    pub fn cast_of(&self, node: Node<'a>) -> Option<Node<'a>> {
+        let inner = match node.kind() {
+            "cast_expression" => node.child_by_field_name("value")?,
+            "call_expression" => {
+                node.child_by_field_name("function").filter(|function| {
+                    matches!(function.kind(), "template_function" | "primitive_type")
+                })?;
+                node.child_by_field_name("arguments")?.named_child(0)?
+            }
+            _ => return None,
+        };
+        (self.type_of(node).is_integer() && self.type_of(inner).is_integer()).then_some(inner)
     }
 
     /// Whether something ties the threads of a block or a warp together: barriers, shuffles, votes, assembly, calls of what is not

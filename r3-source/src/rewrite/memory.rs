@@ -297,6 +297,20 @@ impl<'a> Meaning<'a> {
 
     /// Everything that may be written by the kernel, itself and in the functions that it reaches.
     pub fn kernel_writes(&self) -> Vec<Base<'a>> {
+        self.in_kernel_and_reached(|body| self.writes(body))
+    }
+
+    /// Where the memory comes from that the kernel reads or writes, itself or in the functions that it reaches.
+    pub fn kernel_accesses(&self) -> Vec<Base<'a>> {
+        let mut found = self.kernel_writes();
+        found.extend(self.in_kernel_and_reached(|body| {
+            let accesses = self.accesses(body).into_iter();
+            accesses.map(|access| access.base).collect()
+        }));
+        found
+    }
+
+    fn in_kernel_and_reached(&self, bases: impl Fn(Node<'a>) -> Vec<Base<'a>>) -> Vec<Base<'a>> {
         let mut found = Vec::new();
         let reached = self.scene.unit.reached(self.scene.kernel);
         for node in self.scene.unit.definitions() {
@@ -304,14 +318,14 @@ impl<'a> Meaning<'a> {
                 continue;
             };
             if node.byte_range() == self.scene.kernel.definition {
-                found.extend(self.writes(body));
+                found.extend(bases(body));
             } else if reached
                 .iter()
                 .any(|function| function.definition == node.byte_range())
             {
                 // Parameters of a helper are what the call hands over, which the kernel's own calls have counted.
                 found.extend(
-                    self.writes(body)
+                    bases(body)
                         .into_iter()
                         .filter(|base| matches!(base, Base::File(_) | Base::Unknown)),
                 );

@@ -236,6 +236,23 @@ fn narrower<'a>(meaning: &Meaning<'a>, declaration: Node<'a>) -> Option<Proposal
     ))
 }
 
+/// Whether a number of 64 bits that fits an `int` compares as an `int` would: no negative number becomes a large one, neither before
+/// nor then.
+fn compares_alike<'a>(meaning: &Meaning<'a>, number: Node<'a>, comparison: Node<'a>) -> bool {
+    let sides = ["left", "right"].map(|side| comparison.child_by_field_name(side));
+    let Some(other) = sides.into_iter().flatten().find(|side| *side != number) else {
+        return false;
+    };
+    let may_be_negative = |node| meaning.interval(node).is_none_or(|(low, _)| low < 0);
+    let unsigned = matches!(meaning.type_of(number), Type::Integer { signed: false, .. });
+    match meaning.type_of(other) {
+        Type::Bool | Type::Float | Type::Double => true,
+        Type::Integer { signed: true, .. } => !unsigned || !may_be_negative(other),
+        Type::Integer { signed: false, .. } => !may_be_negative(number),
+        _ => !may_be_negative(number) && !may_be_negative(other),
+    }
+}
+
 /// Whether a variable is used as a number here, whose type does not matter.
 fn goes_on_as_number<'a>(meaning: &Meaning<'a>, used: Node<'a>) -> bool {
     let whole = sum_around(meaning, used);
@@ -246,10 +263,12 @@ fn goes_on_as_number<'a>(meaning: &Meaning<'a>, used: Node<'a>) -> bool {
         return true;
     }
     match parent.kind() {
-        "binary_expression" => matches!(
-            meaning.operator(parent),
-            "<" | "<=" | ">" | ">=" | "==" | "!="
-        ),
+        "binary_expression" => {
+            matches!(
+                meaning.operator(parent),
+                "<" | "<=" | ">" | ">=" | "==" | "!="
+            ) && compares_alike(meaning, whole, parent)
+        }
         // The head of its loop.
         "update_expression" => true,
         "assignment_expression" => {

@@ -17,8 +17,9 @@ use crate::syntax::declared;
 /// `__restrict__` on the kernel's pointers.
 ///
 /// The capture says that they lead into different allocations in all launches, so that none meets another; where pointers share
-/// one, those are left alone unless the kernel only reads through all of them. Pointers that are volatile, or are reached through
-/// a reference, are left alone.
+/// one, those are left alone unless the kernel only reads through all of them. Where the kernel reaches memory in a way that is not
+/// known, a pointer that may lead there is left alone as well; and so are pointers that are volatile, or are reached through a
+/// reference.
 pub struct Restrict;
 
 impl Operator for Restrict {
@@ -48,6 +49,7 @@ impl Operator for Restrict {
                         || meaning.captured_apart(**index, *other)
                         || meaning.only_reads(**index) && meaning.only_reads(*other)
                 }) && meaning.is_captured(**index)
+                    && meets_pointers_only(&meaning, **index)
             })
             .filter(|(_, declaration)| !meaning.of(**declaration).contains("restrict"))
             .filter_map(|(_, declaration)| {
@@ -57,6 +59,17 @@ impl Operator for Restrict {
             .collect();
         one(scene, &pointers, edits, "__restrict__")
     }
+}
+
+/// Whether nothing but the kernel's pointers may lead to what one of them leads to, so far as something is written.
+fn meets_pointers_only(meaning: &Meaning<'_>, index: usize) -> bool {
+    let others = match meaning.only_reads(index) {
+        true => meaning.kernel_writes(),
+        false => meaning.kernel_accesses(),
+    };
+    others.iter().all(|other| {
+        matches!(other, Base::Parameter(_)) || !meaning.may_meet(*other, Base::Parameter(index))
+    })
 }
 
 /// `const` on what the kernel's pointers lead to.

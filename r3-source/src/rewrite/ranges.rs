@@ -32,7 +32,24 @@ impl<'a> Meaning<'a> {
         self.within(node, FURTHEST)
     }
 
+    /// What its type makes of the number that an expression is: it can be any of the type when that number is none of them.
     fn within(&self, node: Node<'a>, left: u32) -> Option<Interval> {
+        let (low, high) = self.unbounded(node, left)?;
+        let Type::Integer { bits, signed } = self.type_of(bare(node)) else {
+            return Some((low, high));
+        };
+        let values = 1i128.checked_shl(u32::from(bits))?;
+        let (least, most) = match signed {
+            true => (-values / 2, values / 2 - 1),
+            false => (0, values - 1),
+        };
+        Some(match least <= low && high <= most {
+            true => (low, high),
+            false => (least, most),
+        })
+    }
+
+    fn unbounded(&self, node: Node<'a>, left: u32) -> Option<Interval> {
         let left = left.checked_sub(1)?;
         let node = bare(node);
         if let Some(value) = self.known(node) {
@@ -53,8 +70,7 @@ impl<'a> Meaning<'a> {
                 Some((-high, -low))
             }
             "cast_expression" | "call_expression" => {
-                let inner = self.uncast(node);
-                if inner != node {
+                if let Some(inner) = self.cast_of(node) {
                     return self.within(inner, left);
                 }
                 let (name, arguments) = self.builtin_call(node)?;

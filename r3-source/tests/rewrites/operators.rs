@@ -500,6 +500,41 @@ const NOT: &[(&str, &str, &str)] = &[
         "its address is taken",
     ),
     (
+        "narrow-integers",
+        "int m = s; size_t i = threadIdx.x; if (i < m) c[i] = 0;",
+        "a negative number is large in the comparison",
+    ),
+    (
+        "narrow-integers",
+        "int m = s; size_t i = threadIdx.x; if (m > i + 1) c[i] = 0;",
+        "a negative number is large in the comparison",
+    ),
+    (
+        "narrow-integers",
+        "unsigned m = s; long long i = (int)threadIdx.x - 1; if (i < m) c[i + 1] = 0;",
+        "a negative number would become large in the comparison",
+    ),
+    (
+        "narrow-integers",
+        "size_t i = (int)threadIdx.x - 1; if (i < n) c[i] = 0;",
+        "a negative number became large",
+    ),
+    (
+        "narrow-integers",
+        "unsigned u = threadIdx.x - 1u; long long i = u; if (i < n) c[i] = 0;",
+        "a difference wraps round",
+    ),
+    (
+        "narrow-integers",
+        "long long i = (unsigned)((int)threadIdx.x - 1); if (i < n) c[i] = 0;",
+        "a cast wraps round",
+    ),
+    (
+        "narrow-integers",
+        "unsigned char u = threadIdx.x * 3; long long i = u - 300; if (i < 0u) c[-i] = 0;",
+        "a narrow type wraps round",
+    ),
+    (
         "interchange",
         "for (int i = 0; i < n; ++i) { for (int j = i; j < n; ++j) { c[j] = a[i]; } }",
         "the heads depend",
@@ -607,6 +642,25 @@ fn what_is_not_safe_is_left_alone() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn pointers_that_may_meet_what_is_not_known_stay_as_they_are() {
+    let head = "struct S { float *at; };\n__device__ float *file;\n__device__ float table[64];\n\
+                __device__ void helper() { file[0] = 1; }\n\
+                __global__ void k(const float *a, const float *b, float *c, S s)";
+    let restricted = |body: &str| {
+        let done = does("restrict", &format!("{head} {{\n    {body}\n}}\n"));
+        done.matches("__restrict__ a").count() * 10 + done.matches("__restrict__ c").count()
+    };
+    assert_eq!(restricted("c[0] = a[0] + table[1];"), 11);
+    assert_eq!(restricted("c[0] = a[0]; table[0] = 1;"), 11);
+    // What is only read meets no other reader; what is written meets all.
+    assert_eq!(restricted("c[0] = a[0] + s.at[0];"), 10);
+    assert_eq!(restricted("c[0] = a[0] + file[0];"), 10);
+    assert_eq!(restricted("s.at[0] = 1; c[0] = a[0];"), 0);
+    assert_eq!(restricted("*file = 1; c[0] = a[0];"), 0);
+    assert_eq!(restricted("helper(); c[0] = a[0];"), 0);
 }
 
 #[test]
