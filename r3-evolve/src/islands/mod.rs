@@ -1,6 +1,6 @@
 //! Islands: populations that search apart and exchange their best.
 //!
-//! Each island has its own [grid](crate::elites::Grid), its own [mix](mix) of operators, the models that may write for it, and its
+//! Each island has its own [grid](crate::elites::Grid), its own [mix] of operators, the models that may write for it, and its
 //! own stream of random numbers for each of its slots. All islands begin with the source as given; after it, slots belong to the
 //! islands in turn, and what a slot yields goes to the island it belongs to. In flow right variants with the island of the slot that
 //! made them; at times elites travel over a [`Bus`] along a [topology](Topology).

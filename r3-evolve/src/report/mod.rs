@@ -6,7 +6,7 @@
 //! 2. [`data`]: everything that a report says, as plain data: what `--json` prints, and what is in the page.
 //! 3. [`gather`]: that data, from a run.
 //! 4. [`page`](mod@page): one file of HTML that stands alone. [`draw`]: its figures. [`escape`]: what keeps text from being taken for HTML.
-//! 5. [`status`], [`dashboard`]: text.
+//! 5. [`status()`], [`dashboard()`]: text.
 //!
 //! # Invariants
 //!
