@@ -34,30 +34,33 @@ const WORDS: &[&str] = &[
     "__FILE_NAME__",
 ];
 
-/// Characters for `#` and for a backslash at the end of a line that few know.
-const OTHER_SIGNS: &[&str] = &["??=", "??/", "%:"];
+/// Signs for `#` and for a backslash that some versions of the language have.
+const TRIGRAPHS: &[&str] = &["??=", "??/"];
+
+/// How a directive begins.
+const MARKS: &[&str] = &["#", "%:"];
 
 /// The first line of `new` that `file` has not and that a variant may not bring in.
 pub fn brought_in(new: &str, file: &str) -> Option<String> {
-    let known: Vec<String> = logical_lines(file)
-        .iter()
-        .map(|line| squeezed(line))
-        .collect();
-    let mut lines = logical_lines(new);
-    // A comment may stand before a directive; what looks like a comment may stand in a string. Both readings count.
-    lines.extend(logical_lines(&without_comments(new)));
-    lines
+    let known: Vec<String> = lines(file).iter().map(|line| squeezed(line)).collect();
+    lines(new)
         .into_iter()
         .find(|line| is_refused(line) && !known.contains(&squeezed(line)))
         .map(|line| line.trim().to_owned())
 }
 
-/// The lines of a text, those joined that a backslash continues.
-fn logical_lines(text: &str) -> Vec<String> {
+/// The lines of a text, those joined that a backslash continues: with and without blanks behind it, since compilers differ.
+fn lines(text: &str) -> Vec<String> {
+    let mut lines = joined(text, |line| line.strip_suffix('\\'));
+    lines.extend(joined(text, |line| line.trim_end().strip_suffix('\\')));
+    lines
+}
+
+fn joined(text: &str, continued: impl Fn(&str) -> Option<&str>) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let mut open = String::new();
     for line in text.lines() {
-        match line.trim_end().strip_suffix('\\') {
+        match continued(line) {
             Some(begin) => open.push_str(begin),
             None => lines.push(format!("{}{line}", std::mem::take(&mut open))),
         }
@@ -72,57 +75,68 @@ fn squeezed(line: &str) -> String {
     line.chars().filter(|c| !c.is_whitespace()).collect()
 }
 
-fn without_comments(text: &str) -> String {
-    let mut left = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some((before, behind)) = rest.split_once("/*") {
-        left.push_str(before);
-        left.push(' ');
-        rest = behind.split_once("*/").map_or("", |(_, behind)| behind);
+fn words(text: &str) -> Vec<&str> {
+    text.split(|c: char| !(c.is_alphanumeric() || c == '_'))
+        .filter(|word| !word.is_empty())
+        .collect()
+}
+
+/// What of a line is surely no comment: `//` may itself stand in a literal or a comment.
+fn code(line: &str) -> &str {
+    match line.split_once("//") {
+        Some((before, _)) if !before.contains(['"', '\'']) && !before.contains("/*") => before,
+        _ => line,
     }
-    left.push_str(rest);
-    left
 }
 
 fn is_refused(line: &str) -> bool {
-    let words = |text: &str| -> Vec<String> {
-        text.split(|c: char| !(c.is_alphanumeric() || c == '_'))
-            .filter(|word| !word.is_empty())
-            .map(str::to_owned)
-            .collect()
-    };
-    let code = line.split("//").next().unwrap_or(line);
-    if OTHER_SIGNS.iter().any(|sign| code.contains(sign)) && !code.contains('"') {
-        return true;
-    }
-    if words(code)
-        .iter()
-        .any(|word| WORDS.contains(&word.as_str()))
-    {
-        return true;
-    }
-    let trimmed = line.trim_start();
-    if let Some(module) = trimmed
-        .strip_prefix("export ")
-        .unwrap_or(trimmed)
+    TRIGRAPHS.iter().any(|sign| line.contains(sign))
+        || words(code(line)).iter().any(|word| WORDS.contains(word))
+        || begins(line)
+            .any(|begin| is_import(begin) || directive(begin).is_some_and(is_refused_directive))
+}
+
+/// Where the first token of a line may be: at its begin, and behind each place where a comment may end. What is a comment and
+/// what a literal that looks like one depends on the lines before; so all places count.
+fn begins(line: &str) -> impl Iterator<Item = &str> {
+    let ends = line.match_indices("*/").map(|(at, end)| at + end.len());
+    [0].into_iter()
+        .chain(ends)
+        .filter_map(|at| line.get(at..))
+        .map(str::trim_start)
+}
+
+fn is_import(begin: &str) -> bool {
+    let begin = begin.strip_prefix("export ").unwrap_or(begin).trim_start();
+    begin
         .strip_prefix("import")
-    {
-        let module = module.trim_start();
-        return module.starts_with(['<', '"', ':']);
+        .is_some_and(|module| module.trim_start().starts_with(['<', '"', ':']))
+}
+
+/// What follows the mark of a directive.
+fn directive(begin: &str) -> Option<&str> {
+    MARKS.iter().find_map(|mark| begin.strip_prefix(mark))
+}
+
+fn is_refused_directive(directive: &str) -> bool {
+    let mut rest = directive.trim_start();
+    while let Some(comment) = rest.strip_prefix("/*") {
+        // One that goes on in the next line has the name there.
+        let Some((_, behind)) = comment.split_once("*/") else {
+            return true;
+        };
+        rest = behind.trim_start();
     }
-    let Some(directive) = trimmed.strip_prefix('#') else {
-        return false;
-    };
-    let words = words(directive);
-    let name = words.first().map_or("", String::as_str);
+    let words = words(rest);
+    let name = rest
+        .split(|c: char| !(c.is_alphanumeric() || c == '_'))
+        .next()
+        .unwrap_or_default();
     if name == "pragma" {
-        return !words
-            .get(1)
-            .is_some_and(|word| PRAGMAS.contains(&word.as_str()));
+        return !words.get(1).is_some_and(|word| PRAGMAS.contains(word));
     }
     // `# 12 "file"` renames lines.
-    !ALLOWED.contains(&name)
-        || (name.is_empty() && !directive.trim().is_empty() && !directive.trim().starts_with("//"))
+    !ALLOWED.contains(&name) || (name.is_empty() && !rest.is_empty() && !rest.starts_with("//"))
 }
 
 #[cfg(test)]
@@ -139,7 +153,20 @@ mod tests {
             "/* a\n */ # /* b */ include <x>",
             "const char *s = \"/*\";\n#include <x>\n// */",
             "%:include <x>",
+            "%:include \"x\"",
+            " %: include \"x\" // \"",
             "??=include <x>",
+            "??=include \"x\"",
+            "#inc??/\nlude \"x\"",
+            // What begins in a literal is no comment, whatever seems to end it.
+            "const char *s = \"/*\";\n/**/ #include \"x\"\n// */",
+            "/* // */ #include \"x\"",
+            "/* \" */ /* ' */ %:include \"x\"",
+            "\x0c#\x0binclude \"x\"",
+            // Not every compiler joins these.
+            "// \\ \n#include \"x\"",
+            "#if '//' && __has_include(\"x\")",
+            "const char *s = \"//\" __FILE__;",
             "#include_next <x>",
             "#import <x>",
             "import <x>;",
@@ -175,6 +202,11 @@ mod tests {
             "important(<x>);",
             "#",
             "int include = 1; // #include <x>",
+            "/* needs no #include <x> */ int y;",
+            "// as in __FILE__",
+            "#define TEXT(x) \\\n    #x",
+            "#define BOTH(a, b) \\\n    a \\\n    ## b",
+            "/* a */ #define N 4 /* b */",
         ] {
             assert_eq!(brought_in(line, file), None, "{line}");
         }
