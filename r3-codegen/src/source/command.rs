@@ -31,7 +31,7 @@ pub enum CommandError {
     },
     /// It is more than one command.
     #[error(
-        "the command has `{operator}`: give the compiler's own command, with --command-directory for its folder"
+        "the command has `{operator}`: give the compiler's own command alone; `cd FOLDER && nvcc …` says where it runs"
     )]
     Shell {
         /// What makes it more than one.
@@ -129,9 +129,9 @@ pub fn parse_entry(entry: &Entry) -> Result<Invocation, CommandError> {
 
 /// Reads a command that is split into words.
 pub fn parse_words(words: &[String], directory: &Path) -> Result<Invocation, CommandError> {
-    if let Some(operator) = words.iter().find(|word| OPERATORS.contains(&word.as_str())) {
+    if let Some(operator) = words.iter().find_map(|word| operator(word)) {
         return Err(CommandError::Shell {
-            operator: operator.clone(),
+            operator: operator.to_owned(),
         });
     }
     let (at, compiler, dialect) = compiler(words).ok_or_else(|| CommandError::NoCompiler {
@@ -149,6 +149,17 @@ pub fn parse_words(words: &[String], directory: &Path) -> Result<Invocation, Com
         options,
         directory: directory.to_owned(),
     })
+}
+
+/// What of a word a shell would not give to the compiler. Values of options may have anything, since they were quoted.
+fn operator(word: &str) -> Option<&str> {
+    if OPERATORS.contains(&word) {
+        return Some(word);
+    }
+    let is_value = word.starts_with('-') || word.contains('=');
+    ["$(", "`", ";"]
+        .into_iter()
+        .find(|sign| !is_value && (word.starts_with(sign) || word.ends_with(sign)))
 }
 
 /// The word that is the compiler: the first, or the first after launchers.

@@ -35,7 +35,7 @@ pub enum DatabaseError {
     },
     /// The file is not in it.
     #[error(
-        "{database} has no command for {file}; it has {}. Without one, give it with --command",
+        "{database} has no command for {file}; it has {}. Give the build's own database, or the command itself in its place",
         match .alike.as_slice() {
             [] if *count == 1 => "one other file".to_owned(),
             [] => format!("{count} other files"),

@@ -577,6 +577,12 @@ fn settings(args: &Args) -> Result<evolve::Settings, Failure> {
     settings.allow.extend(&args.allow);
     settings.models.file = args.models.file.as_deref().map(absolute);
     settings.check().map_err(Failure::new)?;
+    let (count, each) = (settings.islands.count, settings.islands.each.len());
+    if each > count as usize {
+        return Err(Failure::new(format!(
+            "`islands.each` says something of {each} islands, and there are {count}: --islands {each}, or `islands.count` of the settings"
+        )));
+    }
     for name in &settings.rewrites.without {
         if r3_source::rewrite::operator(name).is_none() {
             let known: Vec<&str> = r3_source::rewrite::all()
@@ -624,11 +630,12 @@ fn dry_run(
         given.text.lines().count()
     ))?;
     for way in given.ways() {
-        out.line(format!(
+        let line = format!(
             "compiler  {} {}",
             crate::inner::story::compiler(way.compiler),
             way.options.join(" ")
-        ))?;
+        );
+        out.line(line.trim_end())?;
     }
     for note in &given.notes {
         out.line(format!("note: {note}"))?;

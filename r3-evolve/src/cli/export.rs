@@ -7,7 +7,7 @@ use r3_replay::evaluate::Candidate;
 use r3_replay::evaluate::describe::KernelDescription;
 
 use super::output::Output;
-use super::{Failure, show};
+use super::{Failure, show, unfinished};
 use crate::evolve::variant::{Variant, VariantNumber};
 use crate::evolve::view::{RunView, is_evolve};
 use crate::evolve::workshop::Workshop;
@@ -68,12 +68,18 @@ fn bytes(args: &Args) -> Result<Vec<u8>, Failure> {
         Format::R3t => {
             let path = args.run.join(BEST);
             std::fs::read(&path).map_err(|error| {
-                let hint = if error.kind() == std::io::ErrorKind::NotFound {
-                    ": the run has no result; `r3-evolve show` says why"
-                } else {
-                    ""
-                };
-                Failure::new(format!("{}: {error}{hint}", path.display()))
+                if error.kind() != std::io::ErrorKind::NotFound {
+                    return Failure::new(format!("{}: {error}", path.display()));
+                }
+                let ended = store.get::<Summary>(key::SUMMARY);
+                match ended.map_err(Failure::new).map(|found| found.is_some()) {
+                    Ok(true) => Failure::new(format!(
+                        "the run has no {BEST}, since no gain is claimed: `r3-evolve show {}` says why",
+                        args.run.display()
+                    )),
+                    Ok(false) => unfinished(&store).map_or_else(|failure| failure, Failure::new),
+                    Err(failure) => failure,
+                }
             })
         }
         Format::T4 => pretty(&export::t4(&store, &space).map_err(Failure::new)?),
@@ -105,9 +111,9 @@ fn pretty(value: &impl serde::Serialize) -> Result<Vec<u8>, Failure> {
 /// The best candidate, and whether its gain is claimed.
 fn best(store: &Store) -> Result<(Candidate, bool), Failure> {
     let summary: Option<Summary> = store.get(key::SUMMARY).map_err(Failure::new)?;
-    let summary = summary.ok_or_else(|| {
-        Failure::new("the run is not at its end: `r3-evolve tune --resume` goes on")
-    })?;
+    let Some(summary) = summary else {
+        return Err(Failure::new(unfinished(store)?));
+    };
     let best = summary
         .best
         .ok_or_else(|| Failure::new("the run found nothing that is right"))?;

@@ -20,6 +20,9 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use crate::evolve::view::is_evolve;
+use crate::store::{Phase, Store};
+use crate::tune::{Summary, reached};
 use output::Output;
 
 /// Searches for faster forms of captured CUDA kernels.
@@ -71,6 +74,22 @@ impl Failure {
     fn new(error: impl std::fmt::Display) -> Self {
         Self::Message(error.to_string())
     }
+}
+
+/// What is said of a run that has no end yet.
+fn unfinished(store: &Store) -> Result<String, Failure> {
+    let (phase, _): (Phase, Option<Summary>) = reached(store).map_err(Failure::new)?;
+    let over_source = is_evolve(store).map_err(Failure::new)?;
+    Ok(format!(
+        "the run is not at its end (phase {}): `r3-evolve {} {}` goes on, unless somebody works on it already",
+        phase.word(),
+        if over_source {
+            "resume"
+        } else {
+            "tune --resume --run"
+        },
+        store.folder().display()
+    ))
 }
 
 /// Parses the command line and does what it says.

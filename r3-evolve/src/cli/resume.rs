@@ -52,10 +52,7 @@ pub fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
     let folder = &args.run;
     let mut store = Store::open(folder).map_err(Failure::new)?;
     if store.text(key::SPACE).map_err(Failure::new)?.is_none() {
-        return Err(Failure::new(format!(
-            "{}: the run was killed before it began: begin again, with `r3-evolve evolve`",
-            folder.display()
-        )));
+        return Err(Failure::new(StoreError::Empty(folder.clone())));
     }
     let Some(settings) = store
         .get::<evolve::Settings>(key::EVOLVE)
@@ -82,7 +79,13 @@ pub fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
         settings.limits = args.limits.limits();
     }
     let models = args.models.again(&settings)?;
-    let archive = ArchiveFile::read(&base.archive).map_err(Failure::new)?;
+    let archive = ArchiveFile::read(&base.archive).map_err(|error| {
+        let moved = !base.archive.exists();
+        Failure::new(format!(
+            "{error}{}",
+            if moved { ": --archive FILE says where it lies now" } else { "" }
+        ))
+    })?;
     let was: Environment = store.need(key::ENVIRONMENT).map_err(Failure::new)?;
     // What can be said without a server is said first.
     if !args.force && (archive.uuid != was.archive_uuid || archive.hash != was.archive_hash) {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use r3_archive::Archive;
 
-use super::Failure;
+use super::{Failure, unfinished};
 use super::output::Output;
 use crate::evolve::variant::VariantNumber;
 use crate::evolve::view::{RunView, VariantView, is_evolve};
@@ -118,16 +118,7 @@ fn whole(args: &Args, store: &Store, over_source: bool, out: &mut Output) -> Res
     }
     match (&summary, phase) {
         (Some(summary), Phase::Done) => out.text(&text::summary(summary))?,
-        _ => out.line(format!(
-            "the run is not at its end (phase {}): `r3-evolve {} {}` goes on",
-            phase.word(),
-            if over_source {
-                "resume"
-            } else {
-                "tune --resume --run"
-            },
-            args.run.display()
-        ))?,
+        _ => out.line(unfinished(store)?)?,
     }
     if over_source {
         let view = RunView::of(store).map_err(Failure::new)?;

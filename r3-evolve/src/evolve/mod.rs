@@ -81,7 +81,8 @@ pub enum EvolveError {
     Given(String),
     /// Models did not answer for too long.
     #[error(
-        "models could not be asked for {seconds:.0} s: {reason}. No candidate was counted as failed; `r3-evolve resume` goes on when they answer"
+        "models could not be asked for {seconds:.0} s: {reason}. No candidate was counted as failed; `r3-evolve resume` goes on when they answer, \
+         with --models where address or key were wrong. `r3-evolve evolve --no-models` needs none"
     )]
     Models {
         /// For how long.

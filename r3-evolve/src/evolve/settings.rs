@@ -183,6 +183,11 @@ impl Settings {
                 "US dollars",
             ),
             (
+                self.limits.variants != Some(0),
+                "limits.variants",
+                "a number from 1 on",
+            ),
+            (
                 self.halving.eta >= 2 && self.halving.budgets.is_sorted(),
                 "halving",
                 "an `eta` of 2 or more and `budgets` that rise",

@@ -120,6 +120,8 @@ impl Search<'_, '_> {
             if work.steps.iter().any(cheats) {
                 reasons.push("--allow RULE lifts a rule that the application itself breaks".into());
             }
+            let verdicts = work.steps.iter().filter_map(|step| step.outcome.as_ref());
+            reasons.extend(advice(verdicts.map(|outcome| outcome.verdict)));
             return Err(EvolveError::Given(reasons.join("\n")));
         };
         if let Some(way) = ways.get(place) {
@@ -164,4 +166,18 @@ impl Search<'_, '_> {
         }
         Ok(())
     }
+}
+
+/// What helps against the verdicts that the source as given can have.
+fn advice(verdicts: impl Iterator<Item = Verdict>) -> Option<String> {
+    let verdicts: Vec<Verdict> = verdicts.collect();
+    let helps = if verdicts.contains(&Verdict::Wrong) {
+        "where bytes differ, the build had other options (-use_fast_math, -fmad=false, …): give its command with --compile or \
+         --compile-commands; where last bits may differ, --tolerance-file says by how much"
+    } else if verdicts.contains(&Verdict::NoCode) {
+        "where headers, definitions or options are missing, give the build's command with --compile or --compile-commands"
+    } else {
+        return None;
+    };
+    Some(helps.to_owned())
 }

@@ -270,7 +270,11 @@ impl Answers {
 
 /// Whether a run is one of a search over source.
 pub fn is_evolve(store: &Store) -> Result<bool, StoreError> {
-    Ok(store.text(key::EVOLVE)?.is_some())
+    let over_source = store.text(key::EVOLVE)?.is_some();
+    if !over_source && store.text(key::SETTINGS)?.is_none() {
+        return Err(StoreError::Empty(store.folder().to_owned()));
+    }
+    Ok(over_source)
 }
 
 /// What a store has, by slot.

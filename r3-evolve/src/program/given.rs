@@ -1,5 +1,6 @@
 //! What a user gives: a file and its command, or nothing but the archive.
 
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use r3_codegen::recipe::Compiler;
@@ -46,7 +47,11 @@ pub(super) fn program(given: &Given, kernel: &KernelDescription) -> Result<Progr
         }
     };
     let added = Options::read(&given.options, dialect(given.compiler));
-    note_unknown(&mut program.notes, &added);
+    if !added.unknown.is_empty() {
+        return Err(ProgramError::Options {
+            unknown: added.unknown.join(" "),
+        });
+    }
     program.how.options.extend(spell::neutral(&added));
     program.how.compiler = given.compiler;
     program.kernel.clone_from(&kernel.name);
@@ -85,17 +90,17 @@ fn of_file(file: &Path, given: &Given) -> Result<Program, ProgramError> {
         reason,
     };
     let full = std::path::absolute(file).map_err(|error| wrong(error.to_string()))?;
-    let length = std::fs::metadata(&full)
-        .map_err(|error| wrong(error.to_string()))?
-        .len();
-    if length > LONGEST {
+    let bytes = read(&full).map_err(|error| wrong(error.to_string()))?;
+    if u64::try_from(bytes.len()).map_or(true, |length| length > LONGEST) {
         return Err(wrong(format!(
-            "it has {length} bytes, and {LONGEST} are the most: give the file with the kernel alone"
+            "it has more than {LONGEST} bytes: give the file with the kernel alone"
         )));
     }
-    let bytes = std::fs::read(&full).map_err(|error| wrong(error.to_string()))?;
-    let text = String::from_utf8(bytes)
-        .map_err(|error| wrong(format!("it is no text in UTF-8: {error}")))?;
+    let text = String::from_utf8(bytes).map_err(|error| {
+        wrong(format!(
+            "it is no text in UTF-8: {error}. `iconv -t UTF-8` makes it one where it is text in another encoding"
+        ))
+    })?;
     let (invocation, mut notes) = invocation(&full, given)?;
     let folder = full.parent().map(Path::to_owned).unwrap_or_default();
     let (how, own, directory) = match invocation {
@@ -127,6 +132,15 @@ fn of_file(file: &Path, given: &Given) -> Result<Program, ProgramError> {
         notes,
         ..empty(text, shown(name))
     })
+}
+
+/// What is in a file, and no more than shows that it is too long: devices and pipes have no length that could be asked for.
+fn read(file: &Path) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    std::fs::File::open(file)?
+        .take(LONGEST + 1)
+        .read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// The file's command, where one is given.

@@ -132,6 +132,15 @@ pub enum ProgramError {
         /// What was given.
         what: &'static str,
     },
+    /// Options of which nothing is known.
+    #[error(
+        "--option {unknown}: nothing is known of this. Options are those of nvcc, or of the --compiler that is named, each in an --option of \
+         its own, e.g. --option=-DN=4"
+    )]
+    Options {
+        /// They.
+        unknown: String,
+    },
     /// It is no CUDA C++.
     #[error("{file}: {error}")]
     Syntax {
@@ -141,7 +150,7 @@ pub enum ProgramError {
         error: SyntaxError,
     },
     /// It has no region.
-    #[error("{file}: {error}")]
+    #[error("{file}: {error}{}", other_name(error))]
     Region {
         /// The file.
         file: String,
@@ -350,6 +359,16 @@ impl Program {
 /// The device's part of a text; all of it where it cannot be parsed, for its compiler to say why.
 fn only_device(text: &str) -> String {
     Unit::parse(text).map_or_else(|_| text.to_owned(), |unit| device_part(&unit))
+}
+
+/// What helps where a kernel is called otherwise in the source.
+fn other_name(error: &RegionError) -> &'static str {
+    match error {
+        RegionError::NoKernel { has, .. } if !has.is_empty() => {
+            "; where it has another name in the source, --function NAME says which"
+        }
+        _ => "",
+    }
 }
 
 /// A file as messages name it.

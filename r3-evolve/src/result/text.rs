@@ -78,12 +78,14 @@ fn write_summary(out: &mut String, summary: &Summary) -> std::fmt::Result {
         .iter()
         .map(|(verdict, count)| format!("{count} {verdict}"))
         .collect();
-    writeln!(
-        out,
-        "  {}; {} were the same candidate again",
-        failed.join(", "),
-        summary.repeated
-    )?;
+    if !failed.is_empty() {
+        writeln!(
+            out,
+            "  {}; {} were the same candidate again",
+            failed.join(", "),
+            summary.repeated
+        )?;
+    }
     writeln!(
         out,
         "  compilers were busy {:.0} % of the time, devices {:.0} %",

@@ -11,6 +11,13 @@ pub enum StoreError {
     /// There is none.
     #[error("{}: there is no run here (no {})", .0.display(), super::FILE)]
     NoRun(PathBuf),
+    /// Nothing is in it.
+    #[error(
+        "{}: nothing is in this run: it was killed before it began, or run.db was copied without run.db-wal beside it. Copy the whole \
+         folder, or begin again",
+        .0.display()
+    )]
+    Empty(PathBuf),
     /// Another process works on it.
     #[error("{}: another r3-evolve is working on this run", .0.display())]
     InUse(PathBuf),
@@ -26,7 +33,10 @@ pub enum StoreError {
         found: i32,
     },
     /// What is in it makes no sense.
-    #[error("{}: damaged: {what}", path.display())]
+    #[error(
+        "{}: damaged: {what}. Put back a copy of the whole folder, with run.db-wal where there is one, or begin another run with --run DIR",
+        path.display()
+    )]
     Damaged {
         /// The file.
         path: PathBuf,

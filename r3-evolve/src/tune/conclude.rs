@@ -271,6 +271,9 @@ impl Conclude<'_> {
                 finals.finalists.len(),
                 nearest.refused.as_deref().unwrap_or("another was better")
             ),
+            (None, None) if standings.verdicts.is_empty() => {
+                "no gain found: the search ended before anything was evaluated".into()
+            }
             (None, None) if standings.right() == 0 => {
                 "no gain found: nothing was right, not even the original".into()
             }

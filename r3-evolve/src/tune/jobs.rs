@@ -203,7 +203,7 @@ impl<'a> Jobs<'a> {
                     if waited >= self.outage || watch.leave() {
                         self.paused += waited;
                         return Err(EvaluateError::Gone(format!(
-                            "{reason}; it did not come back within {waited:.0} s: {error}. The run is kept: go on with --resume"
+                            "{reason}; it did not come back within {waited:.0} s: {error}. The run is kept: `r3-evolve tune --resume` or `r3-evolve resume` goes on"
                         )));
                     }
                     self.clock

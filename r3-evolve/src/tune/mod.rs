@@ -110,7 +110,7 @@ pub enum TuneError {
     Contradiction(i64),
     /// The machine fails, and no candidate does.
     #[error(
-        "{count} candidates in a row could not be judged: {reason}. No candidate was counted as failed; the run can go on with --resume when the machine is well"
+        "{count} candidates in a row could not be judged: {reason}. No candidate was counted as failed; `r3-evolve tune --resume` or `r3-evolve resume` goes on when the machine is well"
     )]
     Machine {
         /// How many.

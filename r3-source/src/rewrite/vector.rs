@@ -120,6 +120,15 @@ fn over_threads<'a>(meaning: &Meaning<'a>, found: &Strided<'a>, sums: bool) -> O
     if carries(meaning, &body) != sums || sums && !only_adds(meaning, &body) {
         return None;
     }
+    // Other threads do the elements then, and one element's end would be the end of all in its group.
+    if meaning.depends_on(found, &["threadIdx", "blockIdx", "gridDim"])
+        || found
+            .body
+            .iter()
+            .any(|part| meaning.leaves_iteration(*part))
+    {
+        return None;
+    }
     let (groups, lanes) = groups(meaning, &body)?;
     if meaning.known(found.bound)? % i128::from(lanes) != 0
         || !meaning.goes_past_safely(found, lanes)

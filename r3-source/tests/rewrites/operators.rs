@@ -500,6 +500,36 @@ const NOT: &[(&str, &str, &str)] = &[
         "its address is taken",
     ),
     (
+        "vector-access",
+        "for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += blockDim.x * gridDim.x) { if (a[i] < 0) continue; c[i] = a[i]; }",
+        "an element is left out",
+    ),
+    (
+        "vector-access",
+        "for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += blockDim.x * gridDim.x) { c[i] = a[i] + threadIdx.x; }",
+        "other threads would do the elements",
+    ),
+    (
+        "vector-access",
+        "int lane = threadIdx.x & 31; int other; other = lane + 1; for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += blockDim.x * gridDim.x) { c[i] = a[i] + other; }",
+        "other threads would do the elements",
+    ),
+    (
+        "grid-stride",
+        "int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) { c[threadIdx.x + blockIdx.x * blockDim.x] = a[i]; }",
+        "the number of the block is another",
+    ),
+    (
+        "grid-stride",
+        "int block = blockIdx.x; float *at = c + block; int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) { at[threadIdx.x] = a[i]; }",
+        "the number of the block is another",
+    ),
+    (
+        "grid-stride",
+        "int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) { c[i] = gridDim.x; }",
+        "the number of blocks is another",
+    ),
+    (
         "narrow-integers",
         "int m = s; size_t i = threadIdx.x; if (i < m) c[i] = 0;",
         "a negative number is large in the comparison",
@@ -642,6 +672,20 @@ fn what_is_not_safe_is_left_alone() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn elements_that_know_their_thread_and_other_axes_may_get_fewer_blocks() {
+    for body in [
+        "int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) { c[i] = a[i] + threadIdx.x; }",
+        "int y = blockIdx.y; int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) { c[y * n + i] = a[i] * gridDim.y; }",
+        "int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) { for (int j = 0; j < 4; ++j) { if (a[j] < 0) break; c[i] += a[j]; } }",
+    ] {
+        assert!(
+            does("grid-stride", &kernel(body)).contains("grid=1/4"),
+            "{body}"
+        );
+    }
 }
 
 #[test]

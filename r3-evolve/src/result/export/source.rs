@@ -51,7 +51,7 @@ pub fn source(best: &BestSource<'_>) -> String {
     }
     if let Some(given) = summary.finals.as_ref().and_then(|finals| finals.given) {
         line(format!(
-            "The source as it was given takes {} of that time, compiled alike.",
+            "The source as it was given takes {} of that time, as it is.",
             ratio(&given)
         ));
     }
@@ -90,6 +90,9 @@ pub fn source(best: &BestSource<'_>) -> String {
         }
     }
     out.push('\n');
+    if best.text.contains("\r\n") {
+        out = out.replace('\n', "\r\n");
+    }
     out.push_str(best.text);
     out
 }
