@@ -83,7 +83,11 @@ pub fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
         let moved = !base.archive.exists();
         Failure::new(format!(
             "{error}{}",
-            if moved { ": --archive FILE says where it lies now" } else { "" }
+            if moved {
+                ": --archive FILE says where it lies now"
+            } else {
+                ""
+            }
         ))
     })?;
     let was: Environment = store.need(key::ENVIRONMENT).map_err(Failure::new)?;

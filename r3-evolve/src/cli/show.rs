@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use r3_archive::Archive;
 
-use super::{Failure, unfinished};
 use super::output::Output;
+use super::{Failure, unfinished};
 use crate::evolve::variant::VariantNumber;
 use crate::evolve::view::{RunView, VariantView, is_evolve};
 use crate::result::{self, text};
