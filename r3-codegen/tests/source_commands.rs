@@ -302,3 +302,26 @@ fn a_database_gives_all_commands_of_a_file() {
         Err(DatabaseError::Read { .. })
     ));
 }
+
+#[test]
+fn what_a_shell_would_do_is_refused_and_quoted_values_are_kept() {
+    let folder = std::path::Path::new("/build");
+    let parse = |text: &str| r3_codegen::source::command::parse(text, folder);
+    for text in [
+        "nvcc -c k.cu; touch x",
+        "nvcc -c k.cu ;touch x",
+        "nvcc $(cat flags) -c k.cu",
+        "nvcc `cat flags` -c k.cu",
+        "nvcc -c k.cu | tee log",
+        "nvcc -c k.cu && touch x",
+    ] {
+        let error = parse(text).unwrap_err().to_string();
+        assert!(
+            error.contains("the compiler's own command alone"),
+            "{text}: {error}"
+        );
+    }
+    for text in ["nvcc '-DEND=;' -c k.cu", "cd sub && nvcc -c k.cu"] {
+        assert!(parse(text).is_ok(), "{text}");
+    }
+}
