@@ -117,9 +117,13 @@ fn pointers_that_never_lead_into_one_allocation_have_different_numbers() {
     let saxpy = numbers("saxpy");
     assert_eq!(saxpy.len(), 2);
     assert!(saxpy[0] != saxpy[1] && !saxpy.contains(&0), "{saxpy:?}");
-    // The first one is the address of a variable of the module.
-    let global = numbers("global_pointers");
-    assert_eq!(global.first(), Some(&0), "{global:?}");
+    // The first one is the address of a variable of the module: nothing is known to be apart from it.
+    let global = of("global_pointers").params;
+    let first = global[0].target;
+    assert!(
+        first.is_none_or(|target| target.allocation == 0),
+        "{first:?}"
+    );
     // Positions are read from one buffer and written to another. These change places from launch to launch, and are never the
     // same in one.
     let mut nbody = numbers("nbody");

@@ -78,17 +78,19 @@ fn candidates_get_the_verdicts_that_they_deserve_each_for_itself() {
         );
         json!({"code": {"ptx": text}})
     };
+    // They do without a variable that the original reads, which is a verdict of its own.
+    let ruled = json!({"allowed": {"rules": ["inputs"]}});
     let candidates = [
         json!({"label": "a original", "candidate": {}}),
         json!({"label": "b text", "candidate": {"code": {"captured": {}}}}),
         json!({"label": "c lifted", "candidate": {"code": {"captured": {}},
             "build": {"route": "lift", "passes": "default<O3>"}}}),
         json!({"label": "d block", "candidate": {"launch": {"block": [64, 1, 1]}}}),
-        json!({"label": "e nothing", "candidate": ptx("ret;")}),
-        json!({"label": "f endless", "candidate": ptx("again: bra again;")}),
-        json!({"label": "g trap", "candidate": ptx("trap;")}),
+        json!({"label": "e nothing", "candidate": ptx("ret;"), "plan": ruled}),
+        json!({"label": "f endless", "candidate": ptx("again: bra again;"), "plan": ruled}),
+        json!({"label": "g trap", "candidate": ptx("trap;"), "plan": ruled}),
         json!({"label": "h stray", "candidate": ptx(
-            ".reg .b64 %rd<2>;\nmov.u64 %rd1, 64;\nst.global.u32 [%rd1], 1;\nret;")}),
+            ".reg .b64 %rd<2>;\nmov.u64 %rd1, 64;\nst.global.u32 [%rd1], 1;\nret;"), "plan": {"allowed": {"rules": ["inputs", "addresses"]}}}),
         json!({"label": "i garbage", "candidate": ptx("no.such.thing;")}),
         json!({"label": "j large block", "candidate": {"launch": {"block": [2048, 1, 1]}}}),
         json!({"label": "k pass", "candidate": {"code": {"captured": {}},

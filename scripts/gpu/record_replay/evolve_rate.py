@@ -5,7 +5,7 @@ import os
 from .evolving import reported, searched, subject
 
 STAGE = "evolve-rate"
-SECONDS = 45
+SECONDS = 30
 # A short kernel with little state, with each compiler; a longer one.
 RUNS = (("nbody", "nvrtc"), ("nbody", "nvcc"), ("wilson", "nvrtc"))
 

@@ -30,8 +30,8 @@ def one(session, report, name, gpu, workers):
         return
     archive, kernel, source, options, tolerance = made
     seconds, beside = float(os.environ.get("R3_EVOLVE_SECONDS", "600")), float(os.environ.get("R3_TUNE_SECONDS", "180"))
-    judged = ["--tolerance-file", tolerance, "--workers", workers]
-    tuned, outcome, _ = searched(session, "tune", archive, kernel, "--time", f"{beside}s", "--approximate", "functions", *judged, *SHORT,
+    judged = ["--tolerance-file", tolerance, "--approximate", "functions", "--workers", workers]
+    tuned, outcome, _ = searched(session, "tune", archive, kernel, "--time", f"{beside}s", *judged, *SHORT,
                                  log=f"tune-{name}", limit=beside + 120, gpu=gpu)
     if not tuned:
         report.add(STAGE, name, False, f"tune: {outcome.why()}")

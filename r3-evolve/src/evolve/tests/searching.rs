@@ -120,12 +120,12 @@ fn a_slow_slot_does_not_hold_up_a_device_that_measures() {
 #[test]
 fn an_outage_of_models_pauses_the_run_and_costs_no_candidate() {
     // openevolve#288.
-    let calm = Bed::new(true, 60).with_models();
+    let calm = Bed::new(true, 160).with_models();
     let (_, expected) = calm.whole();
-    let bed = Bed::new(true, 60).with_models();
+    let bed = Bed::new(true, 160).with_models();
     let mut store = bed.create();
     let mut ask = bed.ask();
-    ask.down = 6..400;
+    ask.down = 2..400;
     let mut watch = Looker::default();
     bed.run(&mut store, &mut bed.evaluator(), Some(&mut ask), &mut watch)
         .unwrap();
@@ -142,11 +142,11 @@ fn an_outage_of_models_pauses_the_run_and_costs_no_candidate() {
 
 #[test]
 fn an_outage_without_end_leaves_a_run_that_goes_on_later() {
-    let mut bed = Bed::new(true, 60).with_models();
+    let mut bed = Bed::new(true, 160).with_models();
     bed.settings.models.outage = 5.0;
     let mut store = bed.create();
     let mut ask = bed.ask();
-    ask.down = 6..u64::MAX;
+    ask.down = 2..u64::MAX;
     let mut watch = Looker {
         clock: Some(std::rc::Rc::clone(&bed.tune.clock)),
         ..Looker::default()
@@ -156,7 +156,7 @@ fn an_outage_without_end_leaves_a_run_that_goes_on_later() {
         .unwrap_err();
     assert!(matches!(error, EvolveError::Models { .. }), "{error}");
     bed.go(&mut store).unwrap();
-    let (_, expected) = Bed::new(true, 60).with_models().whole();
+    let (_, expected) = Bed::new(true, 160).with_models().whole();
     let mut expected = expected;
     let mut found = repeatable(&store);
     // But for what is set.
@@ -227,7 +227,7 @@ fn proposals_that_failed_are_not_counted_as_variants() {
 
 #[test]
 fn a_question_that_a_service_refuses_costs_nobody_anything() {
-    let bed = Bed::new(true, 60).with_models();
+    let bed = Bed::new(true, 160).with_models();
     let mut store = bed.create();
     let mut ask = Slow::new(Scripted::new(|_| Err(refused())));
     bed.run(
@@ -356,7 +356,7 @@ fn time_ends_a_search() {
 
 #[test]
 fn a_run_that_asked_models_does_not_go_on_without_them() {
-    let bed = Bed::new(true, 60).with_models();
+    let bed = Bed::new(true, 160).with_models();
     let mut store = bed.create();
     let mut watch = Looker {
         leave_after: Some(6),
