@@ -134,7 +134,7 @@ fn the_status_has_a_line_for_every_island_operator_and_model() {
         .keys()
         .map(|operator| report::words::operator(*operator));
     let models: Vec<String> = view
-        .models
+        .answers
         .keys()
         .map(|name| format!("model {name}"))
         .collect();
