@@ -12,6 +12,7 @@ use r3_replay::evaluate::candidate::CandidateCode;
 use r3_replay::evaluate::evaluator::{ArchiveId, JobState, Priority, Request};
 use r3_replay::evaluate::outcome::{Outcome, Verdict};
 use r3_replay::evaluate::plan::Plan;
+use r3_replay::evaluate::rules::Allowed;
 use r3_replay::serve::address::Address;
 use r3_replay::serve::child::{ChildError, ChildOptions, Ready, ServerChild};
 use r3_replay::serve::client::{Client, EventsFrom, Update};
@@ -206,11 +207,14 @@ fn candidates_of_several_archives_are_judged_by_several_devices() {
             "{prepared:?}"
         );
 
+        let mut empty = request(saxpy.archive, SAXPY, with_ptx(&empty_kernel()));
+        // It reads nothing that the original reads, which is a verdict of its own.
+        empty.plan.allowed = Allowed::everything();
         let requests = [
             request(saxpy.archive, SAXPY, Candidate::default()),
             request(reduction.archive, other, Candidate::default()),
             request(saxpy.archive, SAXPY, with_block(64)),
-            request(saxpy.archive, SAXPY, with_ptx(&empty_kernel())),
+            empty,
             request(saxpy.archive, SAXPY, with_ptx("no PTX")),
         ];
         let verdicts: Vec<Verdict> = outcomes(client, &requests)

@@ -153,7 +153,7 @@ fn the_kernel_is_found_by_what_is_left_of_its_name_and_must_take_the_captured_pa
             with(
                 "__global__ void saxpy(int n, int which, const float *x, float *y, int more = 0) {",
             ),
-            Err("4   4 bytes at 24         none  <"),
+            Err("4  4 bytes at 24         none  <"),
         ),
         (
             with("__global__ void saxpy(long n, int which, const float *x, float *y) {"),
