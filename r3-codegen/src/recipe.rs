@@ -511,6 +511,8 @@ pub enum FailureKind {
     Timeout,
     /// It ran past its memory limit.
     Memory,
+    /// The machine failed, and nothing is said of the input: a file that cannot be written.
+    Machine,
 }
 
 #[cfg(test)]

@@ -127,6 +127,8 @@ fn any(source: &Source, target: &str) -> Result<Compiled, Failure> {
                 compiled.notes.extend(said);
                 return Ok(compiled);
             }
+            // It would fail all of them alike.
+            Err(failure) if failure.kind == FailureKind::Machine => return Err(failure),
             // The application's own compiler knows best what is wrong with it.
             Err(failure) if Some(compiler) == named && failure.kind != FailureKind::MissingTool => {
                 return Err(failure);

@@ -6,7 +6,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::refused;
 use crate::assemble::scratch::Scratch;
-use crate::recipe::{Failure, FailureKind, Source, Stage};
+use crate::recipe::{Failure, FailureKind, Source};
 
 /// Where everything of one compilation is.
 pub(super) struct Unit {
@@ -168,12 +168,10 @@ fn inside(folder: &Path, name: &str) -> Result<PathBuf, Failure> {
 
 pub(super) fn write(file: &Path, text: &str) -> Result<(), Failure> {
     let parent = file.parent().map_or(Ok(()), std::fs::create_dir_all);
-    // A full disk says nothing of the source: not refused, which would be kept as the answer.
+    // Not refused: that would be kept as the answer.
     let failed = |error: std::io::Error| Failure {
-        stage: Stage::Worker,
-        kind: FailureKind::MissingTool,
-        message: format!("{} cannot be written: {error}", file.display()),
-        log: String::new(),
+        kind: FailureKind::Machine,
+        ..refused(format!("{} cannot be written: {error}", file.display()))
     };
     parent
         .and_then(|()| std::fs::write(file, text))
@@ -187,8 +185,7 @@ mod tests {
     #[test]
     fn a_folder_that_takes_no_files_is_no_fault_of_the_source() {
         let failure = write(Path::new("/dev/null/k.cu"), "").unwrap_err();
-        assert_eq!(failure.kind, FailureKind::MissingTool);
-        assert_eq!(failure.stage, Stage::Worker);
+        assert_eq!(failure.kind, FailureKind::Machine);
         assert!(failure.message.contains("/dev/null/k.cu"), "{failure}");
     }
 

@@ -74,5 +74,6 @@ fn name(kind: FailureKind) -> &'static str {
         FailureKind::Crash => "crash",
         FailureKind::Timeout => "timeout",
         FailureKind::Memory => "memory",
+        FailureKind::Machine => "machine",
     }
 }

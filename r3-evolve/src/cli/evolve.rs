@@ -17,7 +17,6 @@ use crate::elites::Axis;
 use crate::evolve::{self, Evolve, EvolveError, Models};
 use crate::islands::{Schedule, Topology};
 use crate::program::{Given, Program};
-use crate::result::text;
 use crate::space::{Allowed, Space, SpaceOptions};
 use crate::store::{Store, StoreError, key};
 use crate::strategy::Kind;
@@ -393,27 +392,12 @@ impl Going<'_> {
             EvolveError::Left | EvolveError::Tune(TuneError::Left) => {
                 Failure::Left(format!("{}: {}", folder.display(), EvolveError::Left))
             }
-            EvolveError::Tune(TuneError::Machine { .. })
-                if !super::judging::is_same(self.base, began) =>
-            {
-                Failure::new(format!(
-                    "{error}. {} is not what it was when the run began: put it back",
-                    self.base.archive.display()
-                ))
+            EvolveError::Tune(TuneError::Machine { .. }) => {
+                super::judging::machine(error, self.base, &began)
             }
             error => Failure::new(error),
         })?;
-        if self.json {
-            return out.json(&summary);
-        }
-        out.text(&text::summary(&summary))?;
-        if summary.claim {
-            out.line(format!(
-                "result    {}",
-                folder.join(crate::tune::BEST).display()
-            ))?;
-        }
-        out.line(format!("run       {}", folder.display()))
+        super::judging::tell(&summary, &folder, self.json, out)
     }
 }
 

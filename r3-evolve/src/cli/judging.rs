@@ -18,7 +18,7 @@ use crate::strategy::Kind;
 use crate::tune::client::{Place, Server};
 use crate::tune::launches::HeldOut;
 use crate::tune::settings::{Approximation, Budget, DeviceSetting, Fine};
-use crate::tune::{ArchiveFile, Environment, Ground, Settings};
+use crate::tune::{ArchiveFile, Environment, Ground, Settings, Summary, TuneError};
 
 /// Where and how candidates are judged.
 #[derive(clap::Args)]
@@ -373,9 +373,46 @@ pub fn launches(ground: &Ground, out: &mut Output) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Whether the archive is still what it was.
-pub fn is_same(settings: &Settings, began: Environment) -> bool {
-    ArchiveFile::read(&settings.archive).is_ok_and(|now| now.hash == began.archive_hash)
+/// What is said where the machine failed: that the archive is another one now, if it is.
+pub fn machine(error: impl std::fmt::Display, settings: &Settings, began: &Environment) -> Failure {
+    let same = ArchiveFile::read(&settings.archive).is_ok_and(|now| now.hash == began.archive_hash);
+    if same {
+        return Failure::new(error);
+    }
+    Failure::new(format!(
+        "{error}. {} is not what it was when the run began: put it back",
+        settings.archive.display()
+    ))
+}
+
+/// Prints what a run found, and where it is.
+pub fn tell(summary: &Summary, folder: &Path, json: bool, out: &mut Output) -> Result<(), Failure> {
+    if json {
+        return out.json(summary);
+    }
+    out.text(&text::summary(summary))?;
+    if summary.claim {
+        let result = folder.join(crate::tune::BEST);
+        out.line(format!("result    {}", result.display()))?;
+    }
+    out.line(format!("run       {}", folder.display()))
+}
+
+/// Refuses an archive that is not the one that a run began with.
+pub fn refuse_another(
+    now: &ArchiveFile,
+    was: &Environment,
+    settings: &Settings,
+) -> Result<(), Failure> {
+    if now.uuid == was.archive_uuid && now.hash == was.archive_hash {
+        return Ok(());
+    }
+    Err(Failure::new(TuneError::Changed(vec![format!(
+        "{} is not the archive that the run began with (its content was {}, and is {})",
+        settings.archive.display(),
+        was.archive_hash,
+        now.hash
+    )])))
 }
 
 /// Complains about options that cannot change while a run goes on.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::Failure;
 use super::evolve::{Going, Limits, ModelArgs, space};
-use super::judging::{Judging, absolute, environment, refuse_changes};
+use super::judging::{Judging, absolute, environment, refuse_another, refuse_changes};
 use super::output::Output;
 use super::signals::{Preparing, Signals};
 use crate::evolve::{self, EvolveError};
@@ -92,13 +92,8 @@ pub fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
     })?;
     let was: Environment = store.need(key::ENVIRONMENT).map_err(Failure::new)?;
     // What can be said without a server is said first.
-    if !args.force && (archive.uuid != was.archive_uuid || archive.hash != was.archive_hash) {
-        return Err(Failure::new(TuneError::Changed(vec![format!(
-            "{} is not the archive that the run began with (its content was {}, and is {})",
-            base.archive.display(),
-            was.archive_hash,
-            archive.hash
-        )])));
+    if !args.force {
+        refuse_another(&archive, &was, &base)?;
     }
     let clock = SystemClock::default();
     let signals = Signals::listen().map_err(Failure::new)?;

@@ -3,13 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use super::judging::{
-    Judging, Unborn, absolute, clear, environment, is_same, launches, refuse_changes,
+    self, Judging, Unborn, absolute, clear, environment, launches, refuse_another, refuse_changes,
 };
 use super::output::Output;
 use super::signals::{Preparing, Signals};
 use super::terminal::Terminal;
 use super::{Failure, archives};
-use crate::result::text;
 use crate::space::{Allowed, Size, Space, SpaceOptions};
 use crate::store::{Store, key};
 use crate::strategy::Kind;
@@ -242,13 +241,8 @@ fn resume(args: &Args, out: &mut Output) -> Result<(), Failure> {
     let archive = ArchiveFile::read(&settings.archive).map_err(Failure::new)?;
     let was: Environment = store.need(key::ENVIRONMENT).map_err(Failure::new)?;
     // What can be said without a server is said first.
-    if !args.force && (archive.uuid != was.archive_uuid || archive.hash != was.archive_hash) {
-        return Err(Failure::new(TuneError::Changed(vec![format!(
-            "{} is not the archive that the run began with (its content was {}, and is {})",
-            settings.archive.display(),
-            was.archive_hash,
-            archive.hash
-        )])));
+    if !args.force {
+        refuse_another(&archive, &was, &settings)?;
     }
     let space = match &args.space {
         Some(path) => read_space(path)?,
@@ -332,23 +326,10 @@ fn go(
     terminal.clear();
     let summary = found.map_err(|error| match error {
         TuneError::Left => Failure::Left(format!("{}: {error}", folder.display())),
-        TuneError::Machine { .. } if !is_same(settings, began) => Failure::new(format!(
-            "{error}. {} is not what it was when the run began: put it back",
-            settings.archive.display()
-        )),
+        TuneError::Machine { .. } => judging::machine(error, settings, &began),
         error => Failure::new(error),
     })?;
-    if args.json {
-        return out.json(&summary);
-    }
-    out.text(&text::summary(&summary))?;
-    if summary.claim {
-        out.line(format!(
-            "result    {}",
-            folder.join(crate::tune::BEST).display()
-        ))?;
-    }
-    out.line(format!("run       {}", folder.display()))
+    judging::tell(&summary, &folder, args.json, out)
 }
 
 fn settings(args: &Args) -> Result<Settings, Failure> {

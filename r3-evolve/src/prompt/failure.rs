@@ -112,7 +112,7 @@ fn no_code(failure: &Failure, file: &str) -> String {
             return "Compiling it took more memory than allowed. Unroll less, and write fewer instances of templates.".to_owned();
         }
         (FailureKind::Crash, _) => "A compiler broke down over it. Write it in another way.",
-        (FailureKind::MissingTool, _) => "It could not be compiled.",
+        (FailureKind::MissingTool | FailureKind::Machine, _) => "It could not be compiled.",
         (FailureKind::Refused, Stage::Source) => "It does not compile.",
         (FailureKind::Refused, Stage::Assemble) => {
             "It compiles to PTX, which the assembler refuses."

@@ -42,10 +42,8 @@ impl Operator for Fast {
 
     fn proposals(&self, scene: &Scene<'_>) -> Vec<Proposal> {
         let meaning = Meaning::new(scene);
-        let found = scene
-            .nodes("call_expression")
-            .into_iter()
-            .filter(|call| meaning.computes(*call))
+        let found = meaning
+            .calls()
             .filter_map(|call| fast(&meaning, call))
             .collect();
         with_all(found, "all functions that have a fast form")

@@ -29,6 +29,12 @@ pub struct Loop<'a> {
     pub body: Node<'a>,
 }
 
+/// Whether a statement is one of a block's, so that others can stand beside it.
+pub(super) fn in_block(statement: Node<'_>) -> bool {
+    let parent = statement.parent();
+    parent.is_some_and(|parent| parent.kind() == "compound_statement")
+}
+
 impl<'a> Meaning<'a> {
     /// A statement as a loop that counts.
     pub fn counting(&self, node: Node<'a>) -> Option<Loop<'a>> {

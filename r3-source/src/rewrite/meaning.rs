@@ -18,6 +18,12 @@ pub struct Meaning<'a> {
 }
 
 impl<'a> Meaning<'a> {
+    /// Calls in what may be changed that compute something on the device.
+    pub fn calls(&self) -> impl Iterator<Item = Node<'a>> {
+        let calls = self.scene.nodes("call_expression").into_iter();
+        calls.filter(|call| self.computes(*call))
+    }
+
     /// Reads a scene.
     pub fn new(scene: &Scene<'a>) -> Self {
         Self {

@@ -3,7 +3,7 @@
 use tree_sitter::Node;
 
 use super::edit::Edit;
-use super::loops::{Loop, indent};
+use super::loops::{Loop, in_block, indent};
 use super::meaning::Meaning;
 use super::scene::Scene;
 use super::{Operator, Proposal};
@@ -142,11 +142,7 @@ impl Operator for Fusion {
                     next = next.next_named_sibling()?;
                 }
                 let second = meaning.counting(next)?;
-                let in_block = first
-                    .node
-                    .parent()
-                    .is_some_and(|parent| parent.kind() == "compound_statement");
-                (in_block
+                (in_block(first.node)
                     && same_head(&meaning, first, &second)
                     && meaning.may_fuse(first, &second))
                 .then(|| fused(&meaning, first, &second))

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tree_sitter::Node;
 
 use super::edit::Edit;
-use super::loops::{Loop, beginning, indent};
+use super::loops::{Loop, beginning, in_block, indent};
 use super::meaning::Meaning;
 use super::memory::Base;
 use super::scene::Scene;
@@ -38,12 +38,7 @@ impl Operator for HoldInRegister {
         meaning
             .counting_loops()
             .iter()
-            .filter(|found| {
-                found
-                    .node
-                    .parent()
-                    .is_some_and(|parent| parent.kind() == "compound_statement")
-            })
+            .filter(|found| in_block(found.node))
             .flat_map(|found| held(&meaning, found))
             .collect()
     }

@@ -42,10 +42,8 @@ impl Operator for ReciprocalRoot {
                 found.extend(quotient(&meaning, node));
             }
         }
-        for call in scene.nodes("call_expression") {
-            if meaning.computes(call) {
-                found.extend(root_of_reciprocal(&meaning, call));
-            }
+        for call in meaning.calls() {
+            found.extend(root_of_reciprocal(&meaning, call));
         }
         let mut found = with_all(found, "all reciprocal square roots");
         for declaration in scene.nodes("declaration") {
@@ -268,10 +266,8 @@ impl Operator for Powers {
 
     fn proposals(&self, scene: &Scene<'_>) -> Vec<Proposal> {
         let meaning = Meaning::new(scene);
-        let found = scene
-            .nodes("call_expression")
-            .into_iter()
-            .filter(|call| meaning.computes(*call))
+        let found = meaning
+            .calls()
             .filter_map(|call| power(&meaning, call))
             .collect();
         with_all(found, "all powers with constant exponents")

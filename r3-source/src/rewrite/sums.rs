@@ -3,7 +3,7 @@
 use tree_sitter::Node;
 
 use super::edit::{self, Edit};
-use super::loops::{Loop, indent};
+use super::loops::{Loop, in_block, indent};
 use super::meaning::Meaning;
 use super::scene::Scene;
 use super::types::Type;
@@ -34,12 +34,7 @@ impl Operator for SplitSums {
         meaning
             .counting_loops()
             .iter()
-            .filter(|found| {
-                found
-                    .node
-                    .parent()
-                    .is_some_and(|parent| parent.kind() == "compound_statement")
-            })
+            .filter(|found| in_block(found.node))
             .flat_map(|found| {
                 [2, 4]
                     .into_iter()

@@ -3,7 +3,7 @@
 use tree_sitter::Node;
 
 use super::edit::Edit;
-use super::loops::{first_on_line, indent};
+use super::loops::{first_on_line, in_block, indent};
 use super::meaning::Meaning;
 use super::scene::Scene;
 use super::{Operator, Proposal};
@@ -36,10 +36,7 @@ impl Operator for Unroll {
             .nodes("for_statement")
             .into_iter()
             .filter(|node| meaning.on_device(*node))
-            .filter(|node| {
-                node.parent()
-                    .is_some_and(|parent| parent.kind() == "compound_statement")
-            })
+            .filter(|node| in_block(*node))
             .flat_map(|node| ways(&meaning, node))
             .collect()
     }

@@ -108,6 +108,7 @@ pub fn failure(failure: &CompileFailure) -> String {
         FailureKind::Crash => "the compiler crashed",
         FailureKind::Timeout => "out of time",
         FailureKind::Memory => "out of memory",
+        FailureKind::Machine => "the machine failed",
     };
     let stage = format!("{:?}", failure.stage).to_lowercase();
     let message = printable_lines(&failure.message);

@@ -288,7 +288,7 @@ impl NotMade {
                     FailureKind::MissingTool if failure.stage == Stage::Source => {
                         Verdict::CannotRun
                     }
-                    FailureKind::MissingTool => Verdict::Unjudged,
+                    FailureKind::MissingTool | FailureKind::Machine => Verdict::Unjudged,
                     _ => Verdict::NoCode,
                 };
                 let mut outcome = Outcome::without_run(candidate, verdict, failure.to_string());
