@@ -325,3 +325,148 @@ fn what_a_shell_would_do_is_refused_and_quoted_values_are_kept() {
         assert!(parse(text).is_ok(), "{text}");
     }
 }
+
+// One row for each way in which builds name their files, and whether the command is for /…/src/k.cu.
+#[test]
+fn a_command_is_for_the_files_that_it_compiles() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().canonicalize().unwrap();
+    for inner in ["src", "build", "other"] {
+        std::fs::create_dir(root.join(inner)).unwrap();
+    }
+    let file = root.join("src/k.cu");
+    std::fs::write(&file, "__global__ void k() {}\n").unwrap();
+    for (name, text) in [
+        ("src/other.cu", "// other\n"),
+        ("other/k.cu", "// another one of this name\n"),
+        ("src/kernels.cuh", "// header\n"),
+        ("build/flags.rsp", "-O3 -DA '-DTEXT=a b'"),
+        ("build/whole.rsp", "-DA -c ../src/k.cu"),
+        ("build/wrong.rsp", "-DA -c ../src/other.cu"),
+        ("build/main.o", ""),
+    ] {
+        std::fs::write(root.join(name), text).unwrap();
+    }
+    std::os::unix::fs::symlink(&file, root.join("link.cu")).unwrap();
+    std::os::unix::fs::symlink(root.join("src"), root.join("linked")).unwrap();
+    let build = root.join("build");
+    let check = |command: &str, file: &Path| parse(command, &build).unwrap().check(file);
+    let root = root.display();
+
+    for command in [
+        // Paths.
+        "nvcc -c ../src/k.cu",
+        "nvcc -c ./../src/./k.cu -o k.o",
+        &format!("nvcc -c {root}/src/k.cu"),
+        &format!("nvcc -c '{root}/src/k.cu'"),
+        "nvcc -c ../link.cu",
+        "nvcc -c ../linked/k.cu",
+        "nvcc -c \\\n  ../src/k.cu",
+        // Programs in front.
+        "ccache nvcc -c ../src/k.cu",
+        "sccache /usr/bin/clang++-22 --cuda-gpu-arch=sm_90 -xcuda -c ../src/k.cu",
+        "mpicxx -x cuda -c ../src/k.cu",
+        "nvcc_wrapper -c ../src/k.cu",
+        "nice -n 10 nvcc -c ../src/k.cu",
+        "cmake -E __run_co_compile --tidy=clang-tidy --source=../src/k.cu -- nvcc -c ../src/k.cu",
+        "CCACHE_DIR=/x OMPI_CXX=nvcc_wrapper mpicxx -c ../src/k.cu",
+        "env A=1 nvcc -c ../src/k.cu",
+        // Folders.
+        "cd ../src && nvcc -c k.cu",
+        "cd .. && cd src && nvcc -c k.cu",
+        &format!("cd {root} && nvcc -c src/k.cu"),
+        // Files of options.
+        "nvcc @whole.rsp",
+        "nvcc --options-file whole.rsp",
+        "nvcc -optf=flags.rsp,whole.rsp",
+        "nvcc --options-file flags.rsp -c ../src/k.cu",
+        // Options whose values are files, and no sources.
+        "nvcc -include other.cu -MD -MF k.d -MT k.o -x cu -dc ../src/k.cu -o k.o",
+        "nvcc -xcu -m64 -ok.o -Xcompiler -include,../src/other.cu -dc ../src/k.cu",
+        "nvcc -dlink main.o -lcudart libx.so.3 ../src/k.cu",
+        // Several at once.
+        "nvcc -O3 ../src/other.cu ../src/k.cu main.o -o app",
+        // Options alone are for any file.
+        "nvcc -O3 -arch=sm_90 -I../include",
+        "nvcc -O3 -x cu -",
+        "nvcc -O3 main.o",
+        "nvcc -O3 --some-new-option 3.5",
+    ] {
+        assert_eq!(check(command, &file), Ok(None), "{command}");
+        let found = parse(command, &build).unwrap();
+        let unknown = &found.options.unknown;
+        assert!(
+            unknown.iter().all(|one| one == "--some-new-option"),
+            "{command}: {unknown:?}"
+        );
+    }
+
+    for command in [
+        "nvcc -c other.cu",
+        "nvcc -c ../src/other.cu",
+        "nvcc -c ../other/k.cu",
+        "nvcc -c k.cu",
+        "nvcc -x cu -c missing.cpp",
+        "nvcc -dc ../src/other.cu main.o",
+        "ccache nvcc -c ../src/other.cu",
+        "cd ../src && nvcc -c other.cu",
+        "cd ../other && nvcc -c k.cu",
+        "nvcc @wrong.rsp",
+        "nvcc -include ../src/k.cu -c ../src/other.cu",
+        "nvcc -DK=../src/k.cu -o ../src/k.cu -c ../src/other.cu",
+    ] {
+        let error = check(command, &file).unwrap_err();
+        assert!(
+            matches!(error, CommandError::OtherFile { .. }),
+            "{command}: {error}"
+        );
+        let text = error.to_string();
+        let named = command
+            .rsplit(' ')
+            .find(|word| word.ends_with(".cu") || word.ends_with(".cpp"));
+        let named = named.unwrap_or("../src/other.cu");
+        assert!(text.contains(named) && text.contains("src/k.cu"), "{text}");
+    }
+    // Where the build runs it in the file's own folder, that is what is missing.
+    let error = check("nvcc -c k.cu", &file).unwrap_err().to_string();
+    assert!(error.contains(&format!("`cd {root}/src && …`")), "{error}");
+    let error = check("nvcc -c src/k.cu", &file).unwrap_err().to_string();
+    assert!(error.contains(&format!("`cd {root} && …`")), "{error}");
+
+    // Headers have no command of their own; copies have that of what they are a copy of. Both are told.
+    let header = file.with_file_name("kernels.cuh");
+    let told = check("nvcc -c ../src/k.cu", &header).unwrap().unwrap();
+    assert!(
+        told.contains("../src/k.cu") && told.contains("kernels.cuh"),
+        "{told}"
+    );
+    let copy = file.with_file_name("copy.cu");
+    std::fs::copy(&file, &copy).unwrap();
+    let told = check("nvcc -c ../src/k.cu", &copy).unwrap().unwrap();
+    assert!(
+        told.contains("../src/k.cu") && told.contains("copy.cu"),
+        "{told}"
+    );
+}
+
+#[test]
+fn files_of_options_and_databases_without_end_are_refused() {
+    for command in ["nvcc @/dev/zero -c k.cu", "nvcc -optf /dev/zero -c k.cu"] {
+        let error = parse(command, Path::new("/")).unwrap_err().to_string();
+        assert!(
+            error.contains("/dev/zero") && error.contains("4 MiB"),
+            "{error}"
+        );
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let large = folder.path().join("compile_commands.json");
+    std::fs::File::create(&large)
+        .unwrap()
+        .set_len(10 << 30)
+        .unwrap();
+    let error = commands(&large, Path::new("k.cu")).unwrap_err().to_string();
+    assert!(
+        error.contains("compile_commands.json") && error.contains("512 MiB"),
+        "{error}"
+    );
+}

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::database::Entry;
+use super::files;
 use super::options::{Dialect, Options};
 use super::spell;
 use crate::recipe::{Compiler, Source};
@@ -56,6 +57,16 @@ pub enum CommandError {
         /// Why.
         reason: String,
     },
+    /// It is the command of another file.
+    #[error("it compiles {named}, and not {file}: {advice}")]
+    OtherFile {
+        /// The file that is meant.
+        file: String,
+        /// What it compiles.
+        named: String,
+        /// What to do.
+        advice: String,
+    },
     /// Files with options name each other without end.
     #[error("the file of options {file} is nested too deeply")]
     TooDeep {
@@ -95,6 +106,8 @@ const LAUNCHERS: &[&str] = &[
     "nice",
     "cmake",
     "scache",
+    // CMake's, in front of `--` and the compiler.
+    "__run_co_compile",
 ];
 
 /// Words between commands.
@@ -109,12 +122,16 @@ pub fn parse(command: &str, directory: &Path) -> Result<Invocation, CommandError
         command: command.to_owned(),
     })?;
     // `cd build && nvcc …`, as people copy it from logs.
-    match words.as_slice() {
-        [cd, folder, and, rest @ ..] if cd == "cd" && and == "&&" => {
-            parse_words(rest, &directory.join(folder))
-        }
-        words => parse_words(words, directory),
+    let mut words = words.as_slice();
+    let mut directory = directory.to_owned();
+    while let [cd, folder, and, rest @ ..] = words
+        && cd == "cd"
+        && and == "&&"
+    {
+        directory.push(folder);
+        words = rest;
     }
+    parse_words(words, &directory)
 }
 
 /// Reads an entry of a database.
@@ -172,7 +189,8 @@ fn compiler(words: &[String]) -> Option<(usize, Compiler, Dialect)> {
         }
         // After a launcher come its options, variables, and perhaps `-E env --`.
         let launcher = LAUNCHERS.iter().any(|known| name.starts_with(known));
-        let of_launcher = launched && (word.starts_with('-') || word.contains('='));
+        let number = word.parse::<u32>().is_ok();
+        let of_launcher = launched && (word.starts_with('-') || word.contains('=') || number);
         let variable = !launched && word.contains('=') && !word.starts_with(['-', '/']);
         if !(launcher || of_launcher || variable) {
             return None;
@@ -214,12 +232,12 @@ fn read_option_files(
         if depth == DEPTH {
             return Err(CommandError::TooDeep { file });
         }
-        let text = std::fs::read_to_string(directory.join(&file)).map_err(|error| {
-            CommandError::OptionFile {
+        let path = directory.join(&file);
+        let text =
+            files::text(&path, files::SETTINGS).map_err(|error| CommandError::OptionFile {
                 file: file.clone(),
                 reason: error.to_string(),
-            }
-        })?;
+            })?;
         let words = shlex::split(&text).ok_or_else(|| CommandError::OptionFile {
             file: file.clone(),
             reason: "it has a quote that is not closed".to_owned(),

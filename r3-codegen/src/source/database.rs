@@ -65,7 +65,8 @@ pub fn commands(database: &Path, file: &Path) -> Result<Vec<Entry>, DatabaseErro
         database: database.display().to_string(),
         reason,
     };
-    let text = std::fs::read(&database).map_err(|error| failed(error.to_string()))?;
+    let text = super::files::read(&database, super::files::LIST)
+        .map_err(|error| failed(error.to_string()))?;
     let mut entries: Vec<Entry> =
         serde_json::from_slice(&text).map_err(|error| failed(error.to_string()))?;
     let database_folder = absolute(database.parent().unwrap_or(Path::new("")));
@@ -93,18 +94,18 @@ pub fn commands(database: &Path, file: &Path) -> Result<Vec<Entry>, DatabaseErro
     Ok(entries)
 }
 
-fn absolute(path: &Path) -> PathBuf {
+pub(super) fn absolute(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
 /// Without links, where the file is there.
-fn real(path: &Path) -> PathBuf {
+pub(super) fn real(path: &Path) -> PathBuf {
     path.canonicalize()
         .unwrap_or_else(|_| plain(&absolute(path)))
 }
 
 /// Without `.` and `..`.
-fn plain(path: &Path) -> PathBuf {
+pub(super) fn plain(path: &Path) -> PathBuf {
     let mut out = PathBuf::new();
     for part in path.components() {
         match part {

@@ -5,9 +5,10 @@
 //!
 //! 1. [`database`], [`command`], [`options`]: an application's own compile command, of which what matters for device code
 //!    is kept, whichever compiler it was for.
-//! 2. [`find`]: compilers and CUDA toolkits, on this machine.
-//! 3. [`spell`]: the options in the spelling of the compiler that runs.
-//! 4. [`nvcc`], [`nvrtc`], [`clang`]: the compilers. nvcc and NVRTC give PTX. clang gives bitcode that no pass has seen, and
+//! 2. [`inputs`]: whether the command is for the file that is meant; [`files`]: reads files that users name.
+//! 3. [`find`]: compilers and CUDA toolkits, on this machine.
+//! 4. [`spell`]: the options in the spelling of the compiler that runs.
+//! 5. [`nvcc`], [`nvrtc`], [`clang`]: the compilers. nvcc and NVRTC give PTX. clang gives bitcode that no pass has seen, and
 //!    compiles plain kernels without a toolkit, with declarations of this crate.
 //!
 //! # Invariants
@@ -22,6 +23,10 @@ pub mod database;
 pub mod options;
 
 pub mod command;
+
+pub mod inputs;
+
+pub mod files;
 
 pub mod find;
 

@@ -562,7 +562,7 @@ fn find(argument: &str, dialect: Dialect) -> Option<(About, Takes, Option<String
         .max_by_key(|(name, _, _)| name.len())?;
     let (name, takes, about) = *joined;
     // A long name that begins with a short one is another option.
-    let long = argument.starts_with("--") || (name.len() == 1 && !"IDULl".contains(name));
+    let long = argument.starts_with("--") || (name.len() == 1 && !"IDULlmox".contains(name));
     let value = body.get(name.len()..)?;
     (!long).then(|| (about, takes, Some(value.to_owned())))
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::refused;
+use super::{files, refused};
 use crate::assemble::scratch::Scratch;
 use crate::recipe::{Failure, FailureKind, Source};
 
@@ -41,7 +41,8 @@ impl Unit {
         };
         let mut includes = Vec::new();
         let own = directory.join(&source.name);
-        let same = std::fs::read(&own).is_ok_and(|text| text == source.text.as_bytes());
+        let length = u64::try_from(source.text.len()).unwrap_or(u64::MAX);
+        let same = files::read(&own, length).is_ok_and(|text| text == source.text.as_bytes());
         let file = if same && source.headers.is_empty() && source.name_expressions.is_empty() {
             own
         } else {
