@@ -106,6 +106,11 @@ impl Most {
         self.prompt
     }
 
+    /// US dollars.
+    pub fn cost(&self) -> f64 {
+        self.cost
+    }
+
     /// Tokens of prompt and answer.
     pub fn tokens(&self) -> u64 {
         self.prompt.saturating_add(self.completion)

@@ -17,6 +17,8 @@ pub struct Manner {
     pub id: String,
     /// Tokens of an answer at most.
     pub max_tokens: u32,
+    /// Tokens of an answer that there is room for beside the prompt, as far as that is known.
+    pub room: Option<u32>,
     /// How freely it answers.
     pub temperature: Option<f64>,
     /// Whether the answer comes in pieces.
@@ -30,7 +32,8 @@ pub struct Manner {
 impl Manner {
     /// Tokens of an answer to a request, at most.
     pub fn most_tokens(&self, request: &Request) -> u32 {
-        request.max_tokens.unwrap_or(self.max_tokens)
+        let most = request.max_tokens.unwrap_or(self.max_tokens);
+        self.room.map_or(most, |room| most.min(room))
     }
 
     /// Whether the answer comes in pieces, as far as is known of the service.

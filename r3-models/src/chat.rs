@@ -148,8 +148,17 @@ pub enum Failure {
         /// Which one.
         cap: Cap,
     },
+    /// The question was not sent: it could not be written down.
+    #[error("not sent, since what is sent cannot be written down: {message}")]
+    Ledger {
+        /// What is wrong with the file.
+        message: String,
+    },
     /// Longer than what the model can take.
-    #[error("longer than what {model} can take: {message}")]
+    #[error(
+        "longer than what {model} can take: {message}. Name its `context` (tokens) in the models' file, or by R3_MODEL_CONTEXT, and \
+         prompts are made short enough; or start its server with a longer one"
+    )]
     TooLong {
         /// The model.
         model: String,

@@ -246,6 +246,8 @@ impl Client {
         let mut reader = response.body_mut().as_reader();
         let mut shape = Shape::of_kind(&kind);
         let mut buffer = vec![0; 16 << 10];
+        // Whether the service itself said what is wrong.
+        let mut was_said = false;
         let read = loop {
             if watch.is_abandoned() {
                 break Err(Fault::broken("nobody waits for it any longer".to_owned()));
@@ -259,14 +261,23 @@ impl Client {
             match shape.take(bytes, &mut draft) {
                 Ok(true) => watch.progress(begun.elapsed(), draft.received()),
                 Ok(false) => {}
-                Err(fault) => break Err(fault),
+                Err(fault) => {
+                    was_said = true;
+                    break Err(fault);
+                }
             }
             if count == 0 || draft.is_done() {
                 break Ok(());
             }
         };
         let charged = draft.usage(prompt);
-        let whole = read.and_then(|()| draft.finish(prompt, framed));
+        let nothing = matches!(shape, Shape::Stream(_)) && draft.has_nothing() && !was_said;
+        let whole = match read.and_then(|()| draft.finish(prompt, framed)) {
+            Err(Fault::Broken { message }) if nothing && !watch.is_abandoned() => {
+                Err(Fault::Silent { message })
+            }
+            whole => whole,
+        };
         whole.map(Back::Whole).map_err(|fault| Lost {
             fault: self.without_key(fault),
             usage: charged,

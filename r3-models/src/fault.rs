@@ -4,14 +4,18 @@
 //! |---|---|
 //! | [`Fault::Unreachable`] | an outage |
 //! | [`Fault::Broken`] | the question is tried again; twice without an answer between them are an outage |
+//! | [`Fault::Silent`] | the same, and the question is asked for a whole answer: what is wrong may then be said |
 //! | [`Fault::Busy`] | all questions to the model wait for as long as the service says |
 //! | [`Fault::Somebody`] | an outage that somebody has to end: a key, a quota, a name |
 //! | [`Fault::Unwanted`] | the question is asked at once without what the service does not know |
-//! | [`Fault::Refused`], [`Fault::TooLong`] | the question has failed |
+//! | [`Fault::TooLong`] | with a shorter answer it would fit: it is asked again so; else the question has failed |
+//! | [`Fault::Refused`] | the question has failed |
 
 use std::time::Duration;
 
 use serde_json::Value;
+
+use crate::too_long::Lengths;
 
 /// An attempt failed.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,6 +27,11 @@ pub enum Fault {
     },
     /// Somebody is there and did not answer as they should: an error of the server, a stalled, cut or unreadable answer.
     Broken {
+        /// For people.
+        message: String,
+    },
+    /// A stream that began and ended with nothing in it: servers that have said already that all is well can say no error any more.
+    Silent {
         /// For people.
         message: String,
     },
@@ -56,6 +65,8 @@ pub enum Fault {
     },
     /// Longer than what the model takes.
     TooLong {
+        /// How long what is, as far as it is said.
+        lengths: Lengths,
         /// For people.
         message: String,
     },
@@ -88,11 +99,12 @@ impl Fault {
         match self {
             Self::Unreachable { message }
             | Self::Broken { message }
+            | Self::Silent { message }
             | Self::Busy { message, .. }
             | Self::Somebody { message }
             | Self::Unwanted { message, .. }
             | Self::Refused { message, .. }
-            | Self::TooLong { message } => message,
+            | Self::TooLong { message, .. } => message,
         }
     }
 
@@ -100,11 +112,12 @@ impl Fault {
     pub(crate) fn map_message(mut self, map: impl FnOnce(&str) -> String) -> Self {
         let (Self::Unreachable { message }
         | Self::Broken { message }
+        | Self::Silent { message }
         | Self::Busy { message, .. }
         | Self::Somebody { message }
         | Self::Unwanted { message, .. }
         | Self::Refused { message, .. }
-        | Self::TooLong { message }) = &mut self;
+        | Self::TooLong { message, .. }) = &mut self;
         *message = map(message);
         self
     }
@@ -123,6 +136,20 @@ const TOO_LONG: &[&str] = &[
     "input is too long",
     "string_above_max_length",
     "request_too_large",
+    "`max_new_tokens` must be",
+    "supports at most",
+    "is longer than the model",
+];
+
+/// Those that say it whatever the status: some servers call it an error of their own.
+const TOO_LONG_ALWAYS: &[&str] = &[
+    "exceed context window",
+    "exceed_context_size",
+    "context_length_exceeded",
+    "context size has been exceeded",
+    "input is too large to process",
+    "larger than the max context size",
+    "exceeds the available context size",
 ];
 
 /// Words by which they say that somebody has to do something, whatever the status.
@@ -220,6 +247,7 @@ pub fn of_error_object(status: u16, error: &Value, body: &Value) -> Fault {
     let all = format!("{code} {kind} {message}").to_lowercase();
     let words = Words {
         parameter: field("param").unwrap_or_default(),
+        lengths: Lengths::said(&message, error),
         message: short(&message),
         all,
     };
@@ -253,6 +281,7 @@ fn detail(detail: &Value) -> Option<String> {
 
 struct Words {
     parameter: String,
+    lengths: Lengths,
     message: String,
     all: String,
 }
@@ -261,6 +290,7 @@ impl Words {
     fn of_text(text: &str) -> Self {
         Self {
             parameter: String::new(),
+            lengths: Lengths::said(text, &Value::Null),
             message: short(text),
             all: text.to_lowercase(),
         }
@@ -290,8 +320,11 @@ fn of_words(status: u16, words: &Words) -> Fault {
         &words.message
     };
     let message = format!("HTTP {status}: {said}");
-    if status < 500 && words.has(TOO_LONG) || status == 413 {
-        return Fault::TooLong { message };
+    if status < 500 && words.has(TOO_LONG) || words.has(TOO_LONG_ALWAYS) || status == 413 {
+        return Fault::TooLong {
+            lengths: words.lengths,
+            message,
+        };
     }
     if words.has(SOMEBODY) {
         return Fault::Somebody { message };
@@ -453,7 +486,22 @@ mod tests {
         (
             400,
             r#"{"error":{"message":"max_tokens is too large: 100000. This model supports at most 4096 completion tokens.","param":"max_tokens"}}"#,
-            "refused",
+            "too long",
+        ),
+        (
+            500,
+            r#"{"error":{"code":500,"message":"input is too large to process. increase the physical batch size","type":"server_error"}}"#,
+            "too long",
+        ),
+        (
+            500,
+            r#"{"error":{"message":"Requested tokens (3047) exceed context window of 2048","type":"internal_server_error","param":null,"code":null}}"#,
+            "too long",
+        ),
+        (
+            500,
+            r#"{"error":{"message":"Unexpected error while counting too many tokens"}}"#,
+            "broken",
         ),
         (400, r#"{"error":{"message":"Invalid prompt"}}"#, "refused"),
         (
@@ -471,6 +519,7 @@ mod tests {
             let got = match &fault {
                 Fault::Unreachable { .. } => "unreachable",
                 Fault::Broken { .. } => "broken",
+                Fault::Silent { .. } => "silent",
                 Fault::Busy { .. } => "busy",
                 Fault::Somebody { .. } => "somebody",
                 Fault::Refused { .. } => "refused",

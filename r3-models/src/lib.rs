@@ -6,10 +6,11 @@
 //! 1. [`settings`]: endpoints, models, prices, limits: from the environment or TOML.
 //! 2. [`chat`]: questions, answers, and the trait of whoever can be asked.
 //! 3. `body`, `client`, `sse`, `reply`, `usage`, `embeddings`: one request over HTTP, and what servers really send for an answer.
-//! 4. `fault`, `retry`: what an attempt can fail of, what follows from it, after which pause.
+//! 4. `fault`, `too_long`, `retry`: what an attempt can fail of, what follows from it, after which pause.
 //! 5. `schedule`: what is sent when: retries, limits, outages, budgets, as a machine without clock, threads and network.
 //! 6. [`pool`]: that machine with all three.
-//! 7. [`account`]: tokens, cached tokens, money; budgets that are not passed.
+//! 7. [`account`]: tokens, cached tokens, money; budgets that are not passed. [`ledger`]: what was sent, in a file, for who comes after
+//!    a process that was killed.
 //! 8. [`choice`]: which model is asked: by whether devices stand idle, and by what paid.
 //!
 //! Whoever uses it holds an [`chat::Ask`]: [`pool::Models`], or [`scripted::Scripted`] in tests.
@@ -23,6 +24,7 @@
 pub mod account;
 pub mod chat;
 pub mod choice;
+pub mod ledger;
 pub mod pool;
 pub mod scripted;
 pub mod settings;
@@ -37,5 +39,6 @@ mod retry;
 mod roots;
 mod schedule;
 mod sse;
+mod too_long;
 mod url;
 mod usage;

@@ -10,6 +10,7 @@ use crate::account::Totals;
 use crate::chat::{Ask, Finished, Question, State, Ticket};
 use crate::client::{Lost, Wire, clients};
 use crate::fault::Fault;
+use crate::ledger::{Book, Ledger};
 use crate::schedule::{Order, Outage, Schedule, Sending};
 use crate::settings::{Settings, SettingsError};
 
@@ -51,6 +52,17 @@ impl Models {
     pub fn new(settings: &Settings, spent: Totals) -> Result<Self, SettingsError> {
         let wires = clients(&settings.endpoints, settings.roots.as_deref())?;
         Self::over(settings, spent, wires)
+    }
+
+    /// The same with a file in which everything is written down before it is sent. What it had, `book`, is what was spent: what did not
+    /// come back counts at its most.
+    pub fn with_ledger(
+        settings: &Settings,
+        (ledger, book): (Ledger, Book),
+    ) -> Result<Self, SettingsError> {
+        let models = Self::new(settings, book.at_most())?;
+        models.shared.lock().schedule.keep(ledger);
+        Ok(models)
     }
 
     fn over(

@@ -35,6 +35,8 @@ pub struct Whole {
     pub thoughts: String,
     /// Why it ended.
     pub finish: Finish,
+    /// Whether the service said so.
+    pub said_why: bool,
     /// Tokens.
     pub usage: Usage,
     /// Who answered.
@@ -58,7 +60,7 @@ impl Draft {
                 crate::fault::short(data)
             ))
         })?;
-        if event.kind == "error" && body.get("error").is_none() {
+        if event.kind == "error" && body.get("error").is_none_or(is_nothing) {
             return Err(crate::fault::of_error_object(200, &body, &body));
         }
         self.piece(&body)
@@ -178,6 +180,11 @@ impl Draft {
         self.text.len() + self.thoughts.len()
     }
 
+    /// Whether nothing at all has come, not even the end.
+    pub fn has_nothing(&self) -> bool {
+        self.bytes() == 0 && self.finish.is_none() && self.served_by.is_none() && !self.done
+    }
+
     /// Bytes that came so far: what an attempt that failed is charged for.
     pub fn received(&self) -> u64 {
         self.bytes() as u64
@@ -195,6 +202,7 @@ impl Draft {
             return Err(Fault::broken("the answer broke off".to_owned()));
         }
         let usage = self.usage(prompt);
+        let said_why = self.finish.is_some();
         let mut finish = self.finish.unwrap_or(Finish::Other);
         if self.refused {
             finish = Finish::Filtered;
@@ -212,6 +220,7 @@ impl Draft {
             text: text.to_owned(),
             thoughts,
             finish,
+            said_why,
             usage,
             served_by: self.served_by,
         })

@@ -200,6 +200,7 @@ fn an_error_in_the_middle_of_a_stream_ends_it() {
     for end in [
         "data: {\"error\":{\"message\":\"internal\",\"code\":500}}\n\n",
         "event: error\ndata: {\"message\":\"internal\"}\n\n",
+        "error: {\"code\":500,\"message\":\"internal\",\"type\":\"server_error\"}\n\n",
         "data: {\"choices\":[{\"delta\":{\"content\":\"\"},\"finish_reason\":\"error\"}]}\n\n",
         "data: not json\n\n",
     ] {

@@ -2,7 +2,8 @@
 //!
 //! Bytes come in pieces that end anywhere, in the middle of a character too. Lines end with LF, CR or both. Only `data` matters here,
 //! and whether an event calls itself an error: comments (services send them so that a connection stays open), `id` and `retry` are
-//! passed over. An event that the end of the stream cuts off still counts, as some servers leave the last empty line out.
+//! passed over. An event that the end of the stream cuts off still counts, as some servers leave the last empty line out. Older versions
+//! of llama.cpp's server write `error: {…}` where `event: error` with `data: {…}` is meant.
 
 /// An event.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,6 +86,11 @@ impl Reader {
                 self.data.push_str(value);
             }
             "event" => value.clone_into(&mut self.kind),
+            "error" if !self.has_data => {
+                "error".clone_into(&mut self.kind);
+                self.has_data = true;
+                self.data.push_str(value);
+            }
             _ => {}
         }
         None
@@ -152,6 +158,19 @@ mod tests {
             .unwrap();
         let kinds: Vec<_> = events.iter().map(|event| event.kind.as_str()).collect();
         assert_eq!(kinds, ["error", ""]);
+    }
+
+    #[test]
+    fn an_error_in_place_of_data_is_an_event() {
+        let mut reader = Reader::default();
+        let events = reader
+            .feed(b"data: x\n\nerror: {\"code\":400}\n\n")
+            .unwrap();
+        let events: Vec<_> = events
+            .iter()
+            .map(|event| (event.kind.as_str(), event.data.as_str()))
+            .collect();
+        assert_eq!(events, [("", "x"), ("error", "{\"code\":400}")]);
     }
 
     #[test]

@@ -7,7 +7,7 @@
 //! | Moonshot | `usage.cached_tokens`, in a stream also `choices[0].usage` |
 //! | Anthropic's form | `usage.input_tokens`, `output_tokens`, `cache_read_input_tokens`, `cache_creation_input_tokens` beside them |
 //! | Groq | `x_groq.usage` |
-//! | llama.cpp | `timings.prompt_n` (without those of the cache), `cache_n`, `predicted_n` |
+//! | llama.cpp | `timings.prompt_n` (without those of the cache), `cache_n` (not in older versions), `predicted_n` |
 //!
 //! Where nothing is said, or only a part of it, the rest is estimated from the bytes.
 
@@ -30,6 +30,8 @@ pub struct Said {
     prompt: Option<u64>,
     cached: Option<u64>,
     completion: Option<u64>,
+    /// Tokens of the prompt that it read anew: its cache had the rest.
+    read: Option<u64>,
 }
 
 impl Said {
@@ -52,6 +54,7 @@ impl Said {
             };
             // llama.cpp sends both; its `usage` says less, and is not contradicted.
             let keep = form == 3;
+            merge(&mut self.read, said.read, false);
             merge(&mut self.prompt, said.prompt, keep);
             merge(&mut self.cached, said.cached, keep);
             merge(&mut self.completion, said.completion, keep);
@@ -62,9 +65,13 @@ impl Said {
     pub fn usage(&self, prompt: u64, answer: u64) -> Usage {
         let estimated = self.prompt.is_none() || self.completion.is_none();
         let prompt = self.prompt.unwrap_or(prompt);
+        let cached = self
+            .cached
+            .or_else(|| self.read.map(|read| prompt.saturating_sub(read)))
+            .filter(|_| self.prompt.is_some());
         Usage {
             prompt,
-            cached: self.cached.unwrap_or(0).min(prompt),
+            cached: cached.unwrap_or(0).min(prompt),
             completion: self.completion.unwrap_or_else(|| of_bytes(answer)),
             estimated,
         }
@@ -100,6 +107,7 @@ fn usage(place: &Value) -> Said {
         prompt,
         cached,
         completion,
+        read: None,
     }
 }
 
@@ -112,6 +120,7 @@ fn timings(place: &Value) -> Said {
             .map(|read| read.saturating_add(cached.unwrap_or(0))),
         cached,
         completion: place.get("predicted_n").and_then(number),
+        read: place.get("prompt_n").and_then(number),
     }
 }
 
@@ -186,6 +195,8 @@ mod tests {
             json!({"timings": {"prompt_n": 132, "cache_n": 768, "predicted_n": 50, "predicted_ms": 3.5}}),
             json!({"usage": {"prompt_tokens": 900, "completion_tokens": 50, "total_tokens": 950},
                 "timings": {"prompt_n": 132, "cache_n": 768, "predicted_n": 50}}),
+            json!({"usage": {"prompt_tokens": 900, "completion_tokens": 50, "total_tokens": 950},
+                "timings": {"prompt_n": 132, "prompt_ms": 90.5, "predicted_n": 50}}),
         ];
         for form in forms {
             assert_eq!(read(form.clone()), is(900, 768, 50, false), "{form}");

@@ -13,6 +13,8 @@ use serde_json::json;
 
 #[path = "../../tests/src/models/http.rs"]
 mod http;
+#[path = "http/local.rs"]
+mod local;
 
 use http::{Answer, Asked, Server, Then, completion, pieces};
 

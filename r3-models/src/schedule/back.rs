@@ -9,15 +9,29 @@ use crate::client::{Back, Lost};
 use crate::fault::Fault;
 use crate::settings::Timeouts;
 
+/// Some servers end the answer to one question when another one comes, as if it were complete.
+const CUT_OFF: &str = "the answer was cut off: it ended without the reason that this service gives otherwise; a server that answers one \
+    question at a time wants `parallel = 1` of its endpoint";
+
 impl Schedule {
     /// An attempt is back. One that was given up before is not heard.
     pub fn back(&mut self, now: Duration, id: AttemptId, result: Result<Back, Lost>) {
         let Some(attempt) = self.under_way.remove(&id) else {
             return;
         };
-        let Some(lane) = self.lanes.get(attempt.lane) else {
+        let Some(lane) = self.lanes.get_mut(attempt.lane) else {
             return;
         };
+        let result = match result {
+            Ok(Back::Whole(whole)) if !whole.said_why && lane.says_why => Err(Lost {
+                fault: Fault::broken(CUT_OFF.to_owned()),
+                usage: whole.usage,
+            }),
+            result => result,
+        };
+        if let Ok(Back::Whole(whole)) = &result {
+            lane.says_why |= whole.said_why;
+        }
         let took = now.saturating_sub(attempt.begun);
         let usage = match &result {
             Ok(Back::Whole(whole)) => whole.usage,
@@ -32,6 +46,13 @@ impl Schedule {
             seconds: took.as_secs_f64(),
         };
         self.account.settle(attempt.taken, &lane.name, &spent);
+        if let (Some(ledger), Some(entry)) = (self.ledger.as_mut(), attempt.entry) {
+            // Where this cannot be written it counts as lost, at its most.
+            let _ = ledger.back(entry, &spent);
+        }
+        if let Question::Chat(request) = &*attempt.question {
+            lane.context.learn(&request.messages, &usage);
+        }
         if let Some(gate) = self.gates.get_mut(lane.endpoint) {
             gate.under_way = gate.under_way.saturating_sub(1);
             gate.limit
@@ -132,14 +153,26 @@ impl Schedule {
         let Some(job) = self.jobs.get_mut(&ticket) else {
             return;
         };
+        job.whole |= matches!(fault, Fault::Silent { .. });
         let is_of_service = !matches!(fault, Fault::Refused { .. } | Fault::TooLong { .. });
         if lane.outage.is_some() && is_of_service {
             // Known already. The question waits.
             return;
         }
         match fault {
-            Fault::TooLong { message } => {
-                self.finish(ticket, Err(Failure::TooLong { model, message }))
+            Fault::TooLong { lengths, message } => {
+                let room = match &*attempt.question {
+                    Question::Chat(request) => {
+                        let sent = attempt.manner.most_tokens(request);
+                        lane.context.too_long(&lengths, &request.messages, sent)
+                    }
+                    Question::Embed(_) => None,
+                };
+                match room {
+                    // It is asked again at once.
+                    Some(room) => job.room = Some(room),
+                    None => self.finish(ticket, Err(Failure::TooLong { model, message })),
+                }
             }
             Fault::Refused { status, message } => {
                 lane.refusals += 1;
@@ -197,7 +230,9 @@ impl Schedule {
                 );
                 self.changes += 1;
             }
-            Fault::Broken { message } | Fault::Unwanted { message, .. } => {
+            Fault::Broken { message }
+            | Fault::Silent { message }
+            | Fault::Unwanted { message, .. } => {
                 lane.faults += 1;
                 if lane.faults >= FAULTS {
                     lane.down(

@@ -15,6 +15,7 @@
 //! - A budget or a limit lets a request through before it is sent, by what it can come to at most.
 
 mod back;
+mod context;
 mod parts;
 
 use std::collections::BTreeMap;
@@ -26,10 +27,12 @@ use crate::body::Manner;
 use crate::chat::{Failure, Finished, Question, Spent, Ticket, Usage};
 use crate::client::{Lost, Watch};
 use crate::fault::Fault;
+use crate::ledger::Ledger;
 use crate::limit::Limit;
 use crate::retry::Spread;
 use crate::settings::{Part, Settings, Timeouts};
 use crate::usage;
+use context::Context;
 use parts::{Attempt, Gate, Job, Lane, expected, most, small_question};
 
 pub use parts::Outage;
@@ -81,6 +84,7 @@ pub struct Schedule {
     jobs: BTreeMap<Ticket, Job>,
     under_way: BTreeMap<AttemptId, Attempt>,
     account: Account,
+    ledger: Option<Ledger>,
     finished: Vec<Finished>,
     spread: Spread,
     next_ticket: u64,
@@ -114,9 +118,12 @@ impl Schedule {
                     max_tokens: model.max_tokens,
                     temperature: model.temperature,
                     stream: settings.endpoints.get(endpoint).is_some_and(|e| e.stream),
+                    room: None,
                     extra: crate::body::json_of(&model.extra),
                     quirks: Default::default(),
                 },
+                says_why: false,
+                context: Context::new(model.context),
                 outage: None,
                 pause_until: Duration::ZERO,
                 faults: 0,
@@ -130,12 +137,18 @@ impl Schedule {
             jobs: BTreeMap::new(),
             under_way: BTreeMap::new(),
             account: Account::new(settings.budget, spent),
+            ledger: None,
             finished: Vec::new(),
             spread: Spread::new(seed),
             next_ticket: 0,
             next_attempt: 0,
             changes: 0,
         }
+    }
+
+    /// Writes down what is sent.
+    pub fn keep(&mut self, ledger: Ledger) {
+        self.ledger = Some(ledger);
     }
 
     /// Takes a question.
@@ -167,6 +180,8 @@ impl Schedule {
             strikes: 0,
             refusals: 0,
             failed: 0,
+            whole: false,
+            room: None,
             active: Duration::ZERO,
             spent: Spent::default(),
         };
@@ -287,7 +302,11 @@ impl Schedule {
         if lane.outage.is_some() {
             // A question that could never be sent need not wait for the end of an outage to hear it.
             let never = matches!(
-                self.account.would(most(&job.question, lane)),
+                self.account.would(most(
+                    &job.question,
+                    &lane.manner(&job.question, Some(job)),
+                    lane
+                )),
                 Err(No::Never(_))
             );
             if !never {
@@ -328,13 +347,16 @@ impl Schedule {
         question: Arc<Question>,
         left: Duration,
     ) -> Result<Sending, Held> {
-        let (Some(lane), jobs) = (self.lanes.get(index), &self.jobs) else {
+        let Some(lane) = self.lanes.get(index) else {
             return Err(Held::ForOthers);
         };
+        let job = ticket.and_then(|ticket| self.jobs.get(&ticket));
+        debug_assert_eq!(job.is_some(), ticket.is_some());
+        let manner = lane.manner(&question, job);
         let Some(gate) = self.gates.get_mut(lane.endpoint) else {
             return Err(Held::ForOthers);
         };
-        let most = most(&question, lane);
+        let most = most(&question, &manner, lane);
         let taken = self.account.take(most).map_err(|no| match no {
             No::Never(cap) => Held::Never(Failure::Budget { cap }),
             No::NotYet => Held::ForOthers,
@@ -347,7 +369,21 @@ impl Schedule {
                 return Err(Held::Until(time));
             }
         };
-        debug_assert!(ticket.is_none_or(|ticket| jobs.contains_key(&ticket)));
+        let entry = match self
+            .ledger
+            .as_mut()
+            .map(|ledger| ledger.sent(&lane.name, &most))
+        {
+            None => None,
+            Some(Ok(entry)) => Some(entry),
+            Some(Err(error)) => {
+                // What cannot be written down is not sent: nobody would know of it.
+                self.account.release(taken);
+                return Err(Held::Never(Failure::Ledger {
+                    message: error.to_string(),
+                }));
+            }
+        };
         gate.under_way += 1;
         let attempt = AttemptId(self.next_attempt);
         self.next_attempt += 1;
@@ -356,7 +392,7 @@ impl Schedule {
             attempt,
             endpoint: lane.endpoint,
             question: Arc::clone(&question),
-            manner: lane.manner.clone(),
+            manner: manner.clone(),
             watch: Arc::clone(&watch),
         };
         let longest = Timeouts::duration(gate.timeouts.attempt)
@@ -366,10 +402,11 @@ impl Schedule {
             ticket,
             lane: index,
             question,
-            manner: lane.manner.clone(),
+            manner,
             begun: now,
             longest,
             taken,
+            entry,
             sent,
             watch,
         };

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::RARER;
+use super::context::Context;
 use crate::account::{Most, Taken};
 use crate::body::Manner;
 use crate::chat::{Embed, Message, Question, Request, Role, Spent, Ticket};
@@ -43,6 +44,10 @@ pub(super) struct Lane {
     pub(super) faults: u32,
     pub(super) refusals: u32,
     pub(super) busy: u32,
+    /// Whether its service has ever said why an answer ended.
+    pub(super) says_why: bool,
+    /// What the model takes, prompt and answer together, and how its tokens are.
+    pub(super) context: Context,
 }
 
 /// An endpoint.
@@ -66,6 +71,10 @@ pub(super) struct Job {
     pub(super) refusals: u32,
     /// Attempts that failed in all.
     pub(super) failed: u32,
+    /// Whether it is asked for a whole answer, since nothing came of a stream.
+    pub(super) whole: bool,
+    /// Tokens of an answer that there is room for, as the service counts.
+    pub(super) room: Option<u32>,
     /// What the attempts that count took, with the pauses between them.
     pub(super) active: Duration,
     pub(super) spent: Spent,
@@ -80,6 +89,8 @@ pub(super) struct Attempt {
     pub(super) begun: Duration,
     pub(super) longest: Duration,
     pub(super) taken: Taken,
+    /// Its number in the ledger, where there is one.
+    pub(super) entry: Option<u64>,
     pub(super) sent: Sent,
     pub(super) watch: Arc<Watch>,
 }
@@ -110,6 +121,21 @@ impl Lane {
             tries,
             trying: false,
         });
+    }
+}
+
+impl Lane {
+    /// How a question is asked. `job` is what is known of it from before.
+    pub(super) fn manner(&self, question: &Question, job: Option<&Job>) -> Manner {
+        let mut manner = self.manner.clone();
+        manner.stream &= !job.is_some_and(|job| job.whole);
+        manner.room = match question {
+            Question::Chat(request) => job
+                .and_then(|job| job.room)
+                .or_else(|| self.context.room(&request.messages)),
+            Question::Embed(_) => None,
+        };
+        manner
     }
 }
 
@@ -153,12 +179,12 @@ pub(super) fn expected(question: &Question) -> u64 {
     }
 }
 
-/// What a question can take at most.
-pub(super) fn most(question: &Question, lane: &Lane) -> Most {
+/// What a question can take at most when it is asked in a manner.
+pub(super) fn most(question: &Question, manner: &Manner, lane: &Lane) -> Most {
     match question {
         Question::Chat(request) => Most::new(
             usage::bound_of_messages(&request.messages),
-            u64::from(lane.manner.most_tokens(request)),
+            u64::from(manner.most_tokens(request)),
             &lane.price,
         ),
         Question::Embed(embed) => {

@@ -9,6 +9,7 @@ use crate::client::Back;
 use crate::fault::Quirk;
 use crate::reply::Whole;
 use crate::settings::{Endpoint, Model, Pauses, Price};
+use crate::too_long::Lengths;
 
 fn s(seconds: f64) -> Duration {
     Duration::from_secs_f64(seconds)
@@ -61,6 +62,7 @@ fn answer(text: &str) -> Result<Back, Lost> {
         text: text.to_owned(),
         thoughts: String::new(),
         finish: Finish::Stop,
+        said_why: true,
         usage: Usage {
             prompt: 20,
             cached: 10,
@@ -556,13 +558,130 @@ fn a_question_that_is_too_long_fails_at_once() {
     let mut bed = Bed::new(&settings());
     bed.ask("x");
     let sending = bed.must_send();
-    bed.back(
-        &sending,
-        fault(Fault::TooLong {
-            message: "context".to_owned(),
-        }),
-    );
+    bed.back(&sending, too_long(Lengths::default()));
     assert!(matches!(bed.failure(), Failure::TooLong { .. }));
+}
+
+fn too_long(lengths: Lengths) -> Result<Back, Lost> {
+    fault(Fault::TooLong {
+        lengths,
+        message: "context".to_owned(),
+    })
+}
+
+#[test]
+fn an_answer_that_ends_without_the_usual_reason_was_cut_off() {
+    let cut = || match answer("half") {
+        Ok(Back::Whole(whole)) => Ok(Back::Whole(Whole {
+            finish: Finish::Other,
+            said_why: false,
+            ..whole
+        })),
+        other => other,
+    };
+    // A service that never gives a reason is taken as it is.
+    let mut bed = Bed::new(&settings());
+    for _ in 0..3 {
+        bed.ask("x");
+        let sending = bed.must_send();
+        bed.back(&sending, cut());
+        assert!(bed.finished().iter().all(|f| f.outcome.is_ok()));
+    }
+    bed.ask("x");
+    let sending = bed.must_send();
+    bed.back(&sending, answer("whole"));
+    assert_eq!(bed.finished().len(), 1);
+    bed.ask("x");
+    let sending = bed.must_send();
+    bed.back(&sending, cut());
+    assert!(bed.finished().is_empty(), "half an answer is none");
+    bed.wait();
+    let again = bed.must_send();
+    bed.back(&again, answer("whole"));
+    let finished = bed.finished();
+    assert_eq!(
+        (finished[0].spent.requests, finished[0].spent.failed),
+        (2, 1)
+    );
+}
+
+fn answer_of(sending: &Sending) -> u64 {
+    match &*sending.question {
+        Question::Chat(request) => u64::from(sending.manner.most_tokens(request)),
+        Question::Embed(_) => 0,
+    }
+}
+
+#[test]
+fn a_question_that_fits_with_a_shorter_answer_is_asked_again_with_one() {
+    let mut settings = settings();
+    settings.models[0].max_tokens = 8192;
+    let mut bed = Bed::new(&settings);
+    bed.ask("x");
+    let sending = bed.must_send();
+    assert_eq!(answer_of(&sending), 8192);
+    let said = Lengths {
+        context: Some(8192),
+        prompt: Some(3000),
+        answer: None,
+    };
+    bed.back(&sending, too_long(said));
+    let again = bed.must_send();
+    assert_eq!(answer_of(&again), 5192, "to the token");
+    bed.back(&again, answer("y"));
+    assert!(bed.finished().iter().all(|f| f.outcome.is_ok()));
+    // What was found out once is known: nothing is refused again.
+    bed.ask(&"y".repeat(5000));
+    let next = answer_of(&bed.must_send());
+    assert!((5000..=6200).contains(&next), "{next}");
+}
+
+#[test]
+fn a_service_that_says_the_same_of_every_length_is_not_asked_for_ever() {
+    for said in [
+        Lengths::default(),
+        Lengths {
+            context: Some(1 << 20),
+            ..Lengths::default()
+        },
+        Lengths {
+            context: Some(9000),
+            prompt: Some(10),
+            answer: None,
+        },
+        Lengths {
+            context: Some(100),
+            prompt: Some(3000),
+            answer: None,
+        },
+        Lengths {
+            answer: Some(4096),
+            ..Lengths::default()
+        },
+    ] {
+        let mut settings = settings();
+        settings.models[0].max_tokens = 8192;
+        let mut bed = Bed::new(&settings);
+        bed.ask("x");
+        let mut sent = 0;
+        while let Some(sending) = bed.sent() {
+            sent += 1;
+            assert!(sent < 4, "{said:?}");
+            bed.back(&sending, too_long(said));
+        }
+        assert!(matches!(bed.failure(), Failure::TooLong { .. }), "{said:?}");
+    }
+}
+
+#[test]
+fn a_context_that_the_settings_name_bounds_the_first_answer() {
+    let mut settings = settings();
+    settings.models[0].max_tokens = 8192;
+    settings.models[0].context = Some(4096);
+    let mut bed = Bed::new(&settings);
+    bed.ask(&"x".repeat(5000));
+    let answer = answer_of(&bed.must_send());
+    assert!((1900..=2100).contains(&answer), "{answer}");
 }
 
 #[test]

@@ -206,6 +206,9 @@ pub struct Model {
     /// Tokens of an answer at most.
     #[serde(default = "default_max_tokens")]
     pub max_tokens: u32,
+    /// Tokens that it takes, prompt and answer together. Where it is given, prompts are made short enough, and answers get what is left.
+    #[serde(default)]
+    pub context: Option<u32>,
     /// How freely it answers; the service's own where none is given.
     #[serde(default)]
     pub temperature: Option<f64>,
@@ -248,12 +251,24 @@ impl Model {
             endpoint: None,
             part,
             max_tokens: default_max_tokens(),
+            context: None,
             temperature: None,
             price: None,
             extra: toml::Table::new(),
         }
     }
+
+    /// Bytes of a prompt that leave room for an answer, where the context is known: a third of it, or as much as an answer may have.
+    #[must_use]
+    pub fn prompt_bytes(&self) -> Option<usize> {
+        let context = self.context?;
+        let answer = self.max_tokens.min(context / 3);
+        Some((f64::from(context - answer) * BYTES_PER_TOKEN) as usize)
+    }
 }
+
+/// Bytes of a token of source text, before a service has counted any: rather too few than too many.
+pub(crate) const BYTES_PER_TOKEN: f64 = 2.5;
 
 /// How models are chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -373,6 +388,7 @@ impl Settings {
     /// | `R3_MODEL_URL` | the endpoint |
     /// | `R3_MODEL_KEY` | its key, where it wants one |
     /// | `R3_MODEL` | names of models, with commas between them |
+    /// | `R3_MODEL_CONTEXT` | tokens that they take, prompt and answer together |
     /// | `R3_MODEL_FAST`, `R3_MODEL_EMBEDDING` | the same, for the other parts |
     ///
     /// `OPENAI_BASE_URL` and `OPENAI_API_KEY` stand in for the first two, both together: a key of one service is not sent to another.

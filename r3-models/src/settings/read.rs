@@ -47,7 +47,7 @@ pub(super) fn from_environment(look_up: &LookUp<'_>) -> Result<Option<Settings>,
             .filter(|name| !name.is_empty());
         names.map(|name| Model::new(name, part)).collect()
     };
-    let models: Vec<Model> = [
+    let mut models: Vec<Model> = [
         ("R3_MODEL", Part::Accurate),
         ("R3_MODEL_FAST", Part::Fast),
         ("R3_MODEL_EMBEDDING", Part::Embedding),
@@ -75,6 +75,15 @@ pub(super) fn from_environment(look_up: &LookUp<'_>) -> Result<Option<Settings>,
     }
     let mut endpoint = Endpoint::new(&url);
     endpoint.key = key.map(Key::new);
+    if let Some(context) = set("R3_MODEL_CONTEXT") {
+        let context = context.trim().parse().map_err(|_| SettingsError::Value {
+            origin: "R3_MODEL_CONTEXT".to_owned(),
+            what: format!("{context:?} is no number of tokens: for example 8192"),
+        })?;
+        for model in &mut models {
+            model.context = Some(context);
+        }
+    }
     let settings = Settings {
         endpoints: vec![endpoint],
         models,
@@ -218,6 +227,9 @@ fn check_model(model: &Model) -> Result<(), String> {
     }
     if model.max_tokens == 0 {
         return Err("max_tokens is to be more than 0".to_owned());
+    }
+    if model.context.is_some_and(|context| context < 1024) {
+        return Err("context is to be 1024 tokens at least: no kernel fits into less".to_owned());
     }
     let price = model.price.unwrap_or_default();
     let amounts = [price.input, price.cached.unwrap_or(0.0), price.output];

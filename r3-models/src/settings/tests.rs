@@ -196,6 +196,7 @@ fn the_environment_names_an_endpoint_and_models() {
         ("R3_MODEL_URL", "http://localhost:11434"),
         ("R3_MODEL", "qwen:7b, llama"),
         ("R3_MODEL_FAST", "tiny"),
+        ("R3_MODEL_CONTEXT", "8192"),
         ("OPENAI_API_KEY", "k"),
     ])
     .unwrap()
@@ -213,6 +214,9 @@ fn the_environment_names_an_endpoint_and_models() {
             ("tiny", Part::Fast)
         ]
     );
+    assert!(settings.models.iter().all(|m| m.context == Some(8192)));
+    // A third is kept for the answer: 2730 tokens.
+    assert_eq!(settings.models[0].prompt_bytes(), Some(13_655));
     assert_eq!(
         settings.endpoints[0].key, None,
         "the key of another service"
@@ -229,6 +233,22 @@ fn the_environment_names_an_endpoint_and_models() {
     assert_eq!(settings.roots.as_deref(), Some(Path::new("/ca.pem")));
     for (variables, wanted) in [
         (vec![("R3_MODEL", "m")], "set R3_MODEL_URL"),
+        (
+            vec![
+                ("R3_MODEL_URL", "http://a"),
+                ("R3_MODEL", "m"),
+                ("R3_MODEL_CONTEXT", "8k"),
+            ],
+            "no number of tokens",
+        ),
+        (
+            vec![
+                ("R3_MODEL_URL", "http://a"),
+                ("R3_MODEL", "m"),
+                ("R3_MODEL_CONTEXT", "512"),
+            ],
+            "1024 tokens at least",
+        ),
         (vec![("R3_MODEL_URL", "http://a")], "R3_MODEL"),
         (
             vec![("R3_MODEL_URL", "http://a"), ("R3_MODEL_EMBEDDING", "e")],
