@@ -196,13 +196,16 @@ impl Schedule {
         if let Some(sending) = self.try_again(now, &mut wake) {
             return Order::Send(sending);
         }
-        let waiting: Vec<Ticket> = self
+        // Vectors before conversations: they take little, and what waits for one is complete but for it. Where an endpoint answers one
+        // question at a time, conversations would hold it for minutes.
+        let mut waiting: Vec<(bool, Ticket)> = self
             .jobs
             .iter()
             .filter(|(_, job)| !job.under_way)
-            .map(|(ticket, _)| *ticket)
+            .map(|(ticket, job)| (matches!(*job.question, Question::Chat(_)), *ticket))
             .collect();
-        for ticket in waiting {
+        waiting.sort_unstable();
+        for (_, ticket) in waiting {
             if let Some(sending) = self.send_job(now, ticket, &mut wake) {
                 return Order::Send(sending);
             }

@@ -570,6 +570,28 @@ fn too_long(lengths: Lengths) -> Result<Back, Lost> {
 }
 
 #[test]
+fn where_one_is_asked_at_a_time_vectors_do_not_wait_for_all_conversations() {
+    let mut settings = settings();
+    settings.endpoints[0].parallel = 1;
+    settings.models.push(Model::new("v", Part::Embedding));
+    let mut bed = Bed::new(&settings);
+    bed.ask("a");
+    bed.ask("b");
+    let first = bed.must_send();
+    let embed = Question::Embed(crate::chat::Embed {
+        model: "v".to_owned(),
+        texts: vec!["c".to_owned()],
+    });
+    bed.schedule.submit(bed.now, embed);
+    assert!(bed.sent().is_none());
+    bed.back(&first, answer("a"));
+    let next = bed.must_send();
+    assert!(matches!(*next.question, Question::Embed(_)));
+    bed.back(&next, Ok(Back::Vectors(vec![vec![1.0]], Usage::default())));
+    assert_eq!(text_of(&bed.must_send()), "b");
+}
+
+#[test]
 fn an_answer_that_ends_without_the_usual_reason_was_cut_off() {
     let cut = || match answer("half") {
         Ok(Back::Whole(whole)) => Ok(Back::Whole(Whole {
