@@ -454,7 +454,7 @@ fn files_of_options_and_databases_without_end_are_refused() {
     for command in ["nvcc @/dev/zero -c k.cu", "nvcc -optf /dev/zero -c k.cu"] {
         let error = parse(command, Path::new("/")).unwrap_err().to_string();
         assert!(
-            error.contains("/dev/zero") && error.contains("4 MiB"),
+            error.contains("/dev/zero") && error.contains("more than 1 MiB"),
             "{error}"
         );
     }

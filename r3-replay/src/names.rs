@@ -1,4 +1,4 @@
-//! Mangled names made readable.
+//! Mangled names made readable, and signals by name.
 
 /// A C++ or Rust name demangled; any other one as it is. Control characters, which could confuse a
 /// terminal, are escaped.
@@ -62,6 +62,37 @@ pub fn printable(text: &str) -> String {
 pub fn printable_lines(text: &str) -> String {
     let lines: Vec<String> = text.lines().map(printable).collect();
     lines.join("\n")
+}
+
+/// Signals by name.
+const SIGNALS: &[(i32, &str)] = &[
+    (libc::SIGKILL, "SIGKILL"),
+    (libc::SIGSEGV, "SIGSEGV"),
+    (libc::SIGBUS, "SIGBUS"),
+    (libc::SIGILL, "SIGILL"),
+    (libc::SIGFPE, "SIGFPE"),
+    (libc::SIGABRT, "SIGABRT"),
+    (libc::SIGTRAP, "SIGTRAP"),
+    (libc::SIGSYS, "SIGSYS"),
+    (libc::SIGXCPU, "SIGXCPU"),
+    (libc::SIGXFSZ, "SIGXFSZ"),
+    (libc::SIGTERM, "SIGTERM"),
+    (libc::SIGINT, "SIGINT"),
+    (libc::SIGHUP, "SIGHUP"),
+    (libc::SIGQUIT, "SIGQUIT"),
+    (libc::SIGPIPE, "SIGPIPE"),
+    (libc::SIGALRM, "SIGALRM"),
+    (libc::SIGUSR1, "SIGUSR1"),
+    (libc::SIGUSR2, "SIGUSR2"),
+];
+
+/// A signal's name, or its number where it has none that is known.
+pub fn signal(number: i32) -> String {
+    let known = SIGNALS.iter().find(|(known, _)| *known == number);
+    known.map_or_else(
+        || format!("signal {number}"),
+        |(_, name)| (*name).to_owned(),
+    )
 }
 
 #[cfg(test)]

@@ -291,7 +291,7 @@ fn program() -> String {
 }
 
 /// clang without a toolkit, whatever else is here.
-const PLAIN: &str = "clang++ --cuda-path=none -std=c++17 -O3 -c wilson.cu";
+const PLAIN: &str = "clang++ --cuda-path=none -std=c++17 -O3";
 
 #[test]
 fn source_is_compiled_by_clang_without_a_toolkit() {

@@ -277,6 +277,62 @@ fn a_child_that_cannot_start_says_why() {
 }
 
 #[test]
+fn how_a_server_ended_is_told_by_name_with_its_last_words_and_what_to_do() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("serve.log");
+    std::fs::write(&log, "words of another server\n").unwrap();
+    let program = folder.path().join("server");
+    let options = ChildOptions {
+        program: program.clone(),
+        archives: vec![archive("saxpy.r3")],
+        arguments: CPU.iter().map(Into::into).collect(),
+        log: Some(log.clone()),
+        ..ChildOptions::default()
+    };
+    // A driver that crashes, no memory, a library that is missing, a fault of ours, something that says what is wrong.
+    for (ends, told) in [
+        ("kill -SEGV $$", &["SIGSEGV", "nvidia-smi"][..]),
+        ("kill -ABRT $$", &["SIGABRT", "nvidia-smi"]),
+        ("kill -KILL $$", &["SIGKILL", "memory"]),
+        ("kill -TERM $$", &["SIGTERM"]),
+        ("exit 127", &["exit code 127", "R3_REPLAY"]),
+        ("exit 101", &["exit code 101", "report it"]),
+        ("exit 2", &["exit code 2"]),
+    ] {
+        let text = format!("#!/bin/sh\necho the last words >&2\n{ends}\n");
+        std::fs::write(&program, text).unwrap();
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let error = loop {
+            let error = ServerChild::start(&options).unwrap_err().to_string();
+            // A child of another test may still have the file open, between its fork and its exec.
+            if !error.contains("Text file busy") {
+                break error;
+            }
+        };
+        for words in told.iter().chain(&["the last words"]) {
+            assert!(error.contains(words), "{ends}: {error}");
+        }
+        assert!(!error.contains("another server"), "{error}");
+        // What says itself what is wrong needs no more.
+        assert_eq!(ends != "exit 2", error.contains(" verify "), "{error}");
+    }
+
+    // One that was well, and dies.
+    let mut child = ServerChild::start(&ChildOptions {
+        program: PROGRAM.into(),
+        ..options
+    })
+    .unwrap();
+    assert_eq!(child.ending(Duration::ZERO), None);
+    signal(child.process(), libc::SIGKILL);
+    let ending = child.ending(Duration::from_secs(60)).unwrap().to_string();
+    for words in ["SIGKILL", "memory", "--device cpu", "serve.log"] {
+        assert!(ending.contains(words), "{ending}");
+    }
+}
+
+#[test]
 fn a_signal_ends_a_server_cleanly_and_a_killed_one_is_replaced() {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("serve.sock");

@@ -22,6 +22,9 @@ pub const LIST: u64 = 512 << 20;
 /// Longest file of code, in bytes. Modules of the largest CUDA libraries have 25 MiB of PTX.
 pub const CODE: u64 = 512 << 20;
 
+/// What is read of a device at most: they have no end, or no content.
+const DEVICE: u64 = 1 << 20;
+
 /// How long a pipe or a terminal may bring nothing.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -31,8 +34,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// When it cannot be read, is a folder or a socket, has more than `longest` bytes, or is a pipe that brings nothing.
 pub fn read(path: &Path, longest: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    open(path, longest)?
-        .take(longest.saturating_add(1))
+    let (file, longest) = opened(path, longest)?;
+    file.take(longest.saturating_add(1))
         .read_to_end(&mut bytes)?;
     match u64::try_from(bytes.len()) {
         Ok(length) if length <= longest => Ok(bytes),
@@ -45,7 +48,8 @@ pub fn read(path: &Path, longest: u64) -> io::Result<Vec<u8>> {
 /// # Errors
 /// As [`read`], and when it is no UTF-8.
 pub fn text(path: &Path, longest: u64) -> io::Result<String> {
-    String::from_utf8(read(path, longest)?).map_err(|error| {
+    let bytes = read(path, longest)?;
+    let text = String::from_utf8(bytes).map_err(|error| {
         let bytes = error.as_bytes();
         let wide = bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]);
         let what = match wide {
@@ -56,14 +60,18 @@ pub fn text(path: &Path, longest: u64) -> io::Result<String> {
             ),
         };
         Error::new(ErrorKind::InvalidData, what)
-    })
+    })?;
+    match text.find('\0') {
+        Some(at) => Err(Error::new(
+            ErrorKind::InvalidData,
+            format!("it is no text: byte {at} of it is NUL"),
+        )),
+        None => Ok(text),
+    }
 }
 
-/// Opens a file to be read bit by bit. Whoever reads stops after `longest` bytes.
-///
-/// # Errors
-/// When it cannot be opened, is a folder or a socket, or says that it is longer.
-pub fn open(path: &Path, longest: u64) -> io::Result<impl Read + use<>> {
+/// Opens a file, and says how much is read of it at most.
+fn opened(path: &Path, longest: u64) -> io::Result<(Patient, u64)> {
     // A pipe that nobody writes to would be waited for.
     let file = File::options()
         .read(true)
@@ -81,11 +89,19 @@ pub fn open(path: &Path, longest: u64) -> io::Result<impl Read + use<>> {
     if about.is_file() && about.len() > longest {
         return Err(too_long(longest));
     }
-    Ok(Patient {
-        is_pipe: about.file_type().is_fifo(),
+    let kind = about.file_type();
+    let is_device = kind.is_char_device() || kind.is_block_device();
+    let patient = Patient {
+        is_pipe: kind.is_fifo(),
         file,
         any: false,
-    })
+    };
+    let longest = if is_device {
+        longest.min(DEVICE)
+    } else {
+        longest
+    };
+    Ok((patient, longest))
 }
 
 fn too_long(longest: u64) -> Error {
@@ -248,6 +264,7 @@ mod tests {
             (b"\xfe\xff\0_", "UTF-16"),
             (b"// caf\xe9\n", "no text in UTF-8"),
             (b"\x7fELF\x02\x01\xff", "no text in UTF-8"),
+            (b"int a;\0int b;", "byte 6 of it is NUL"),
         ] {
             std::fs::write(&path, bytes).unwrap();
             let error = text(&path, SOURCE).unwrap_err().to_string();

@@ -3,7 +3,7 @@
 //! Options come from the command and the text from the file: where the two are not about the same, code comes out that no build
 //! ever made. Files are compared by where they are, with and without links.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::command::{CommandError, Invocation};
 use super::database::{absolute, plain, real};
@@ -104,7 +104,7 @@ impl Invocation {
 }
 
 /// Whether two files have the same content; not of devices and pipes.
-fn same_text(one: &PathBuf, other: &Path) -> bool {
+fn same_text(one: &Path, other: &Path) -> bool {
     let read = |path: &Path| files::read(path, files::SOURCE).ok();
     one.is_file() && other.is_file() && read(one).is_some_and(|text| Some(text) == read(other))
 }

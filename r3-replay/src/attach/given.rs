@@ -5,6 +5,7 @@ use std::path::Path;
 use r3_archive::chunk::ChunkId;
 use r3_archive::model::{AttachedBuild, AttachedForm, ModuleId, SourceId};
 use r3_codegen::recipe::{Code, Failure, Pipeline, Preset, Recipe, Source};
+use r3_codegen::source::files;
 use r3_image::{CodeForm, Image};
 
 use crate::names::{printable, printable_lines};
@@ -242,7 +243,7 @@ fn log(log: &str, message: &str) -> String {
 
 /// The bytes of a file.
 pub(super) fn read(file: &Path) -> Result<Vec<u8>, GivenError> {
-    super::file::read(file).map_err(|error| GivenError::Read {
+    files::read(file, files::CODE).map_err(|error| GivenError::Read {
         file: file.display().to_string(),
         reason: error.to_string(),
     })

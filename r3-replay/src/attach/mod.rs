@@ -3,7 +3,7 @@
 //! Many programs carry machine code alone. What their kernels are in PTX, as LLVM IR or as source is then known only to
 //! those who can build them. This module adds such a form to an archive, for good:
 //!
-//! 1. [`given`]: the files (read by [`mod@file`]), as PTX and what it was made from; [`recorded`]: source that the archive has already;
+//! 1. [`given`]: the files as PTX and what it was made from; [`recorded`]: source that the archive has already;
 //!    [`triton`]: what lies in a cache of Triton's.
 //! 2. [`names`]: names that compilers make up are not the same from one compiler to another; which of them mean one
 //!    kernel.
@@ -24,8 +24,6 @@ pub mod given;
 pub mod recorded;
 
 pub mod triton;
-
-pub mod file;
 
 pub mod names;
 

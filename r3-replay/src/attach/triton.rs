@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use r3_archive::Archive;
 use r3_archive::model::{AttachedForm, ImageKind, KernelRecord};
+use r3_codegen::source::files;
 
 use super::given::{Given, GivenError};
 use crate::names::printable;
@@ -67,7 +68,7 @@ pub fn cached(
         let mut given = Given::ptx(&cubin.with_extension("ptx"), sm)?;
         given.module = Some(module.id);
         given.notes.push(found.to_owned());
-        if let Ok(llvm) = super::file::read(&cubin.with_extension("llir")) {
+        if let Ok(llvm) = files::read(&cubin.with_extension("llir"), files::CODE) {
             given.made_from.push((AttachedForm::Llvm, llvm));
         }
         all.push(given);
@@ -77,7 +78,7 @@ pub fn cached(
 
 /// Whether a file is an image, which may have lost or got padding at its end.
 fn is(file: &Path, image: &[u8]) -> bool {
-    std::fs::read(file).is_ok_and(|bytes| {
+    files::read(file, files::CODE).is_ok_and(|bytes| {
         let (short, long) = match bytes.len() < image.len() {
             true => (bytes.as_slice(), image),
             false => (image, bytes.as_slice()),

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use r3_archive::Archive;
 use r3_archive::model::LaunchRecord;
+use r3_codegen::source::files;
 use r3_image::{CodeForm, Image};
 
 use super::{Failure, output};
@@ -227,7 +228,7 @@ pub fn replayer<'a>(
 }
 
 fn attached(path: &Path) -> Result<Attached, Failure> {
-    let bytes = std::fs::read(path)
+    let bytes = files::read(path, files::CODE)
         .map_err(|error| Failure::Message(format!("--ptx {}: {error}", path.display())))?;
     let image = Image::from_vec(bytes);
     if !image

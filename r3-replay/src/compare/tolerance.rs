@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use r3_codegen::source::files;
 use serde::{Deserialize, Serialize};
 
 use super::ElementType;
@@ -156,7 +157,7 @@ impl Tolerances {
 
     /// Reads a tolerance file.
     pub fn read(path: &Path) -> Result<Self, ToleranceError> {
-        let text = std::fs::read_to_string(path).map_err(|source| ToleranceError::Read {
+        let text = files::text(path, files::SETTINGS).map_err(|source| ToleranceError::Read {
             path: path.to_owned(),
             source,
         })?;

@@ -367,4 +367,78 @@ pub struct Cost {
     pub runs: u32,
     /// Times that the worker had to be started again for this candidate.
     pub restarts: u32,
+    /// Where the time in the device's worker went.
+    #[serde(default)]
+    pub parts: Parts,
+}
+
+/// Where the time in a device's worker went, in milliseconds, twice: by what was done, and by what for. What is missing to the
+/// whole is the way to the worker and back, making launches ready, and a worker's start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Parts {
+    /// Done: code loaded, and taken off the device.
+    pub load: f64,
+    /// Done: memory put back, poisoned, caches flushed, and that waited for; going over to another launch.
+    pub restore: f64,
+    /// Done: candidate and original run. Where a run is not timed, what is waited for before it is in it.
+    pub run: f64,
+    /// Done: what a run left compared, with all memory that it must leave alone.
+    pub compare: f64,
+    /// Done: other inputs made, the original run on them, and the recorded ones put back.
+    pub inputs: f64,
+    /// Done: clocks asked for, and waited for.
+    pub clocks: f64,
+    /// For: whether the candidate is right on the launches that count.
+    pub judged: f64,
+    /// For: the same on held-out launches.
+    pub held_out: f64,
+    /// For: the same with other inputs.
+    pub perturbed: f64,
+    /// For: times, and what is verified between them.
+    pub timed: f64,
+    /// Bytes that were written to put memory back or to poison it.
+    pub restored_bytes: u64,
+    /// Bytes that were read to compare what runs left, R3's own copies included.
+    pub compared_bytes: u64,
+}
+
+impl Parts {
+    /// By what was done.
+    pub fn done(&self) -> [(&'static str, f64); 6] {
+        [
+            ("load", self.load),
+            ("restore", self.restore),
+            ("run", self.run),
+            ("compare", self.compare),
+            ("other inputs", self.inputs),
+            ("clocks", self.clocks),
+        ]
+    }
+
+    /// By what for.
+    pub fn purposes(&self) -> [(&'static str, f64); 4] {
+        [
+            ("verdict", self.judged),
+            ("held-out launches", self.held_out),
+            ("perturbed inputs", self.perturbed),
+            ("timing", self.timed),
+        ]
+    }
+
+    /// Adds those of another candidate.
+    pub fn add(&mut self, other: &Self) {
+        self.load += other.load;
+        self.restore += other.restore;
+        self.run += other.run;
+        self.compare += other.compare;
+        self.inputs += other.inputs;
+        self.clocks += other.clocks;
+        self.judged += other.judged;
+        self.held_out += other.held_out;
+        self.perturbed += other.perturbed;
+        self.timed += other.timed;
+        self.restored_bytes += other.restored_bytes;
+        self.compared_bytes += other.compared_bytes;
+    }
 }

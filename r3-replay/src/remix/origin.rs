@@ -5,6 +5,7 @@ use std::path::Path;
 use r3_archive::model::KernelRecord;
 use r3_archive::{Archive, ReadError};
 use r3_codegen::recipe::{Code, Compiler, Source};
+use r3_codegen::source::files;
 use r3_image::Image;
 
 use crate::attach::forms;
@@ -145,7 +146,7 @@ pub fn of_archive(
 /// Code from a file.
 pub fn of_file(path: &Path, kernel: &str, sm: u32) -> Result<Origin, OriginError> {
     let shown = path.display().to_string();
-    let bytes = crate::attach::file::read(path).map_err(|source| OriginError::File {
+    let bytes = files::read(path, files::CODE).map_err(|source| OriginError::File {
         path: shown.clone(),
         source,
     })?;

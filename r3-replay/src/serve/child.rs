@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use super::address::{Address, AddressError};
 use super::client::{Client, ClientError};
+use super::ending::{self, Ending};
 use super::token::random_hex;
 
 /// How long a server that was asked to end may take before it is killed.
@@ -63,6 +64,7 @@ pub struct ServerChild {
     /// The end of the pipe that keeps it alive.
     hold: Option<ChildStdin>,
     client: Client,
+    end: End,
     _folder: Folder,
 }
 
@@ -99,20 +101,22 @@ pub enum ChildError {
         source: std::io::Error,
     },
     /// It ended at once.
-    #[error("the server ended at its start ({status}){}", told(said))]
-    Ended {
-        /// How.
-        status: ExitStatus,
-        /// The end of its log, when it has a file.
-        said: String,
-    },
+    #[error("the server ended at its start {0}")]
+    Ended(Ending),
     /// It does not answer.
-    #[error("the server was not ready within {} s{}", patience.as_secs(), told(said))]
+    #[error(
+        "the server was not ready within {} s, and was ended{}. A driver that hangs, or a disk that is slow, may be why{}",
+        patience.as_secs(),
+        told(said),
+        tried(check)
+    )]
     Late {
         /// How long it was waited for.
         patience: Duration,
         /// The end of its log, when it has a file.
         said: String,
+        /// A command that tries the same without a server.
+        check: Option<String>,
     },
     /// It answers, but not as it should.
     #[error(transparent)]
@@ -125,6 +129,11 @@ fn told(said: &str) -> String {
     } else {
         format!(": {said}")
     }
+}
+
+fn tried(check: &Option<String>) -> String {
+    let said = |check| format!(": `{check}` tries the same without a server");
+    check.as_ref().map(said).unwrap_or_default()
 }
 
 /// What `serve --json` prints when it is ready, on one line.
@@ -172,6 +181,14 @@ impl ServerChild {
             .stdout(Stdio::piped())
             // Ctrl-C on the terminal is for the parent, which decides when its server ends.
             .process_group(0);
+        let end = End {
+            // What a server before it said is not its own.
+            from: options.log.as_ref().map_or(0, |path| {
+                std::fs::metadata(path).map_or(0, |about| about.len())
+            }),
+            log: options.log.clone(),
+            check: ending::check(&options.program, &options.archives, &options.arguments),
+        };
         if let Some(path) = &options.log {
             let log = File::options()
                 .create(true)
@@ -215,16 +232,18 @@ impl ServerChild {
                 Ok(Some(_)) => break,
                 Ok(None) | Err(mpsc::RecvTimeoutError::Disconnected) => {
                     let status = started.end();
-                    return Err(ChildError::Ended {
-                        status,
-                        said: end_of(options.log.as_deref()),
-                    });
+                    // Its log may go with what never began.
+                    return Err(ChildError::Ended(Ending {
+                        log: None,
+                        ..end.ending(status)
+                    }));
                 }
                 Err(mpsc::RecvTimeoutError::Timeout) if began.elapsed() > options.patience => {
                     started.end();
                     return Err(ChildError::Late {
                         patience: options.patience,
-                        said: end_of(options.log.as_deref()),
+                        said: end.said(),
+                        check: end.check,
                     });
                 }
                 Err(mpsc::RecvTimeoutError::Timeout) => {}
@@ -236,11 +255,13 @@ impl ServerChild {
                 process,
                 hold,
                 client,
+                end,
                 _folder: folder,
             }),
             None => Err(ChildError::Late {
                 patience: options.patience,
                 said: String::new(),
+                check: end.check,
             }),
         }
     }
@@ -258,6 +279,20 @@ impl ServerChild {
     /// How it ended, if it has.
     pub fn has_ended(&mut self) -> Option<ExitStatus> {
         self.process.try_wait().ok().flatten()
+    }
+
+    /// How it ended, with its last words and what can be done, when it has ended or does within so long.
+    pub fn ending(&mut self, patience: Duration) -> Option<Ending> {
+        let until = Instant::now() + patience;
+        loop {
+            if let Some(status) = self.has_ended() {
+                return Some(self.end.ending(status));
+            }
+            if Instant::now() >= until {
+                return None;
+            }
+            std::thread::sleep(LOOK);
+        }
     }
 
     /// Asks it to end, and waits until it has; after a while it is killed.
@@ -315,18 +350,45 @@ fn finish(process: &mut Child, patience: Duration) -> ExitStatus {
     process.wait().unwrap_or_default()
 }
 
-/// The last lines of a log.
-fn end_of(log: Option<&Path>) -> String {
-    const KEEP: u64 = 2 << 10;
-    let read = || -> std::io::Result<String> {
-        let mut file = File::open(log.ok_or(std::io::ErrorKind::NotFound)?)?;
-        let len = file.metadata()?.len();
-        file.seek(SeekFrom::Start(len.saturating_sub(KEEP)))?;
-        let mut end = Vec::new();
-        file.take(KEEP).read_to_end(&mut end)?;
-        Ok(String::from_utf8_lossy(&end).trim().to_owned())
-    };
-    crate::names::printable_lines(&read().unwrap_or_default())
+/// What there is to be told when it ends.
+#[derive(Debug)]
+struct End {
+    /// File with what it says on standard error.
+    log: Option<PathBuf>,
+    /// Where its own words begin in it.
+    from: u64,
+    /// A command that tries the same without a server.
+    check: Option<String>,
+}
+
+impl End {
+    fn ending(&self, status: ExitStatus) -> Ending {
+        Ending {
+            status,
+            said: self.said(),
+            log: self.log.clone(),
+            check: self.check.clone(),
+        }
+    }
+
+    /// The last lines of its log.
+    fn said(&self) -> String {
+        const KEEP: u64 = 2 << 10;
+        let read = || -> std::io::Result<String> {
+            let log = self.log.as_ref().ok_or(std::io::ErrorKind::NotFound)?;
+            let mut file = File::open(log)?;
+            let len = file.metadata()?.len();
+            let start = len.saturating_sub(KEEP).max(self.from);
+            file.seek(SeekFrom::Start(start))?;
+            let mut end = Vec::new();
+            file.take(KEEP).read_to_end(&mut end)?;
+            let end = String::from_utf8_lossy(&end);
+            // A line of which the beginning is missing says little.
+            let whole = end.split_once('\n').filter(|_| start > self.from);
+            Ok(whole.map_or(&*end, |(_, rest)| rest).trim().to_owned())
+        };
+        crate::names::printable_lines(&read().unwrap_or_default())
+    }
 }
 
 /// A folder that only this user can enter, and that goes away.

@@ -27,6 +27,8 @@ pub mod client;
 
 pub mod child;
 
+pub mod ending;
+
 pub mod address;
 
 pub mod token;

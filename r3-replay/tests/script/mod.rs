@@ -351,6 +351,7 @@ impl DeviceEngine for Script {
             }),
             kernels_ms: 0.1,
             runs: 1,
+            parts: Default::default(),
             notes: Vec::new(),
         })
     }

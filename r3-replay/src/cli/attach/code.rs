@@ -6,10 +6,11 @@ use std::time::Duration;
 use r3_archive::Archive;
 use r3_archive::model::KernelRecord;
 use r3_codegen::recipe::{self, Source};
-use r3_codegen::source::{command, database, options};
+use r3_codegen::source::{command, database, files, options};
 use r3_codegen::worker::{Limits, Pool, WorkerCommand};
 
 use super::super::Failure;
+use super::super::output::complain;
 use crate::attach::given::Given;
 use crate::attach::matching::matching;
 use crate::attach::recorded::recorded;
@@ -203,7 +204,7 @@ impl<'r> Reader<'r> {
         let Some(file) = &args.source else {
             return Ok(Vec::new());
         };
-        let text = crate::attach::file::read(file)
+        let text = files::read(file, files::SOURCE)
             .map_err(|error| Failure::Message(format!("--source {}: {error}", file.display())))?;
         let text = String::from_utf8_lossy(&text).into_owned();
         let name = std::path::absolute(file).unwrap_or_else(|_| file.clone());
@@ -212,10 +213,12 @@ impl<'r> Reader<'r> {
             (Some(text), _) => {
                 let folder = args.command_directory.as_ref();
                 let folder = folder.map_or_else(|| here.clone(), |folder| here.join(folder));
-                vec![
-                    command::parse(text, &folder)
-                        .map_err(|error| Failure::Message(format!("--command: {error}")))?,
-                ]
+                let wrong = |error| Failure::Message(format!("--command: {error}"));
+                let found = command::parse(text, &folder).map_err(wrong)?;
+                if let Some(note) = found.check(file).map_err(wrong)? {
+                    complain(&note);
+                }
+                vec![found]
             }
             (None, Some(database)) => {
                 let entries = database::commands(database, file).map_err(Failure::new)?;

@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
+use r3_codegen::source::files;
 use serde_json::Value;
 
 use super::super::Failure;
@@ -41,7 +42,7 @@ pub fn base_plan(kind: PlanKind, file: Option<&Path>) -> Result<Plan, Failure> {
     let wrong = |error: &dyn std::fmt::Display| {
         Failure::Message(format!("--plan-file {}: {error}", path.display()))
     };
-    let text = std::fs::read_to_string(path).map_err(|error| wrong(&error))?;
+    let text = files::text(path, files::SETTINGS).map_err(|error| wrong(&error))?;
     if path
         .extension()
         .is_some_and(|extension| extension == "toml")
@@ -95,6 +96,10 @@ fn read_all(
         let read = input.by_ref().take(LONGEST).read_until(b'\n', &mut text);
         let line = match read {
             Ok(0) => return,
+            Ok(read) if read as u64 == LONGEST && !text.ends_with(b"\n") => Err(format!(
+                "it has more than {} MiB, and no candidate has",
+                LONGEST >> 20
+            )),
             Ok(_) if text.iter().all(u8::is_ascii_whitespace) => continue,
             Ok(_) => parse(&text, number, plan),
             Err(error) => Err(error.to_string()),

@@ -74,7 +74,7 @@ use r3_archive::model::{KernelId, LaunchId};
 use serde::{Deserialize, Serialize};
 
 use super::candidate::LaunchChange;
-use super::outcome::{LaunchOutcome, Score, Verdict};
+use super::outcome::{LaunchOutcome, Parts, Score, Verdict};
 use super::plan::Plan;
 use crate::code::Form;
 use r3_codegen::recipe::Guard;
@@ -127,6 +127,8 @@ pub struct TaskResult {
     pub kernels_ms: f64,
     /// How many runs.
     pub runs: u32,
+    /// Where the time went.
+    pub parts: Parts,
     /// What the user should know.
     pub notes: Vec<String>,
 }

@@ -1,10 +1,12 @@
 //! How fast a candidate that is right is: races on all tuned launches become one score.
 
+use std::time::Instant;
+
 use super::keys::Keys;
 use super::race::{self, Clocks, Raced, Rules};
 use super::resident::Trouble;
 use super::shape::Shape;
-use super::stand::{Judged, Stop};
+use super::stand::{Judged, Stop, milliseconds};
 use super::trial::{Course, Run, named};
 use super::{TaskResult, Watch, bound, stats};
 use crate::evaluate::outcome::{Role, Score, Timing, Unit, Verdict};
@@ -33,16 +35,30 @@ impl Course<'_, '_, '_> {
         watch: &dyn Watch,
         result: &mut TaskResult,
     ) -> Result<(), Stop> {
+        let (begun, before) = (Instant::now(), self.stand.spent.parts.perturbed);
+        let timed = self.time_inner(runs, chance, clocks, watch, result);
+        let parts = &mut self.stand.spent.parts;
+        // Other inputs amid timed runs are counted as that.
+        parts.timed += milliseconds(begun) - (parts.perturbed - before);
+        timed
+    }
+
+    fn time_inner(
+        &mut self,
+        runs: &[Run],
+        chance: &mut Keys,
+        clocks: &mut Clocks,
+        watch: &dyn Watch,
+        result: &mut TaskResult,
+    ) -> Result<(), Stop> {
         let plan = &self.task.plan;
         let tuned: Vec<&Run> = runs.iter().filter(|run| run.is_timed(plan)).collect();
         for (run, lane) in tuned.iter().zip(&mut self.stand.lanes) {
             let original = Shape::recorded(&run.facts.record);
-            let original = self
-                .stand
-                .resident
-                .bind(run.launch, None, &original)
-                .map_err(Stop::of_original)?;
-            lane.original = Some(original);
+            let begun = Instant::now();
+            let bound = self.stand.resident.bind(run.launch, None, &original);
+            self.stand.spent.parts.load += milliseconds(begun);
+            lane.original = Some(bound.map_err(Stop::of_original)?);
         }
         let small = tuned.iter().all(|run| run.facts.kept <= SWAP_MOST);
         self.stand.swap_one_in = match (plan.perturbed, small) {

@@ -14,7 +14,7 @@ use super::scrub::Scrub;
 use super::shape::Shape;
 use super::{Lost, Watch, gate};
 use crate::device::Effort;
-use crate::evaluate::outcome::{Verdict, Worst};
+use crate::evaluate::outcome::{Parts, Verdict, Worst};
 use crate::nvml::Nvml;
 
 /// Why a candidate goes no further.
@@ -116,6 +116,13 @@ pub struct Spent {
     pub perturbed: u32,
     /// Other inputs that were given up, since the original has no certain result on them.
     pub dropped: u32,
+    /// Where the time went.
+    pub parts: Parts,
+}
+
+/// Milliseconds since then.
+pub(super) fn milliseconds(since: Instant) -> f64 {
+    since.elapsed().as_secs_f64() * 1e3
 }
 
 /// Where candidates run.
@@ -153,10 +160,14 @@ impl Stand<'_, '_> {
             return Ok(Judgement::default());
         };
         let (resident, bound) = (&mut *self.resident, &lane.candidate);
-        scrub(resident, self.scrub, key)
+        let parts = &mut self.spent.parts;
+        let begun = Instant::now();
+        let reset = scrub(resident, self.scrub, key)
             .and_then(|()| resident.reset(bound, key))
-            .and_then(|()| renew(resident, &lane.tables))
-            .map_err(Stop::of_candidate)?;
+            .and_then(|()| renew(resident, &lane.tables));
+        parts.restore += milliseconds(begun);
+        parts.restored_bytes += lane.facts.restored;
+        reset.map_err(Stop::of_candidate)?;
         let text = format!("the candidate on launch {}{what}", lane.launch);
         self.watch.within(lane.limit, &text);
         let begun = Instant::now();
@@ -164,8 +175,9 @@ impl Stand<'_, '_> {
         self.watch.idle();
         self.spent.runs += 1;
         self.spent.kernels += begun.elapsed().as_nanos() as f64;
+        parts.run += milliseconds(begun);
         ran.map_err(Stop::of_candidate)?;
-        resident.judgement(bound).map_err(Stop::of_candidate)
+        compared(resident, bound, parts).map_err(Stop::of_candidate)
     }
 
     /// Whether memory as it is before a run, and a kernel that does nothing, is not taken for right.
@@ -188,6 +200,17 @@ impl Stand<'_, '_> {
 
     /// The candidate on other inputs, of which the original says what should come out. Whether there was such a run.
     pub fn perturbed(&mut self, lane: usize, kind: Kind, most: u64) -> Result<bool, Stop> {
+        let of_candidate = |parts: &Parts| parts.restore + parts.run + parts.compare;
+        let (begun, before) = (Instant::now(), of_candidate(&self.spent.parts));
+        let told = self.perturbed_inner(lane, kind, most);
+        let parts = &mut self.spent.parts;
+        let whole = milliseconds(begun);
+        parts.perturbed += whole;
+        parts.inputs += whole - (of_candidate(parts) - before);
+        told
+    }
+
+    fn perturbed_inner(&mut self, lane: usize, kind: Kind, most: u64) -> Result<bool, Stop> {
         let Some(at) = self.lanes.get(lane).filter(|lane| !lane.fixed) else {
             return Ok(false);
         };
@@ -224,8 +247,12 @@ impl Stand<'_, '_> {
         }
         let key = self.keys.key();
         let judged = self.judge(lane, key, " with perturbed inputs");
-        self.resident.unalter(launch).map_err(Stop::of_original)?;
+        let changed = self.resident.unalter(launch).map_err(Stop::of_original)?;
         let judgement = judged?;
+        if let Some(what) = changed.filter(|_| judgement.is_right()) {
+            let why = format!("in a run with perturbed inputs, {what}");
+            return Err(Stop::new(Verdict::Cheat, why));
+        }
         self.spent.perturbed += 1;
         match judgement.is_right() {
             true => Ok(true),
@@ -319,6 +346,7 @@ impl Stand<'_, '_> {
         };
         let key = self.keys.key();
         self.last = key;
+        let begun = Instant::now();
         // Before anything else: a multiprocessor divides its memory anew for a kernel with much shared memory, and that
         // it does so once more must not fall into the timed run.
         scrub(self.resident, self.scrub, key)?;
@@ -338,17 +366,33 @@ impl Stand<'_, '_> {
         let effort = self.resident.run_timed(bound);
         self.watch.idle();
         self.spent.runs += 1;
-        Ok(match effort? {
-            Effort::Nanoseconds(time) => {
-                self.spent.kernels += time;
-                time
-            }
-            Effort::Work(work) => {
-                self.spent.kernels += work.wall.as_nanos() as f64;
-                work.cost as f64
-            }
-        })
+        let parts = &mut self.spent.parts;
+        parts.restored_bytes += lane.facts.restored;
+        let whole = milliseconds(begun);
+        let (kernel, told) = match effort? {
+            Effort::Nanoseconds(time) => (time, time),
+            Effort::Work(work) => (work.wall.as_nanos() as f64, work.cost as f64),
+        };
+        self.spent.kernels += kernel;
+        // What the device did before the kernel is waited for with it.
+        let run = (kernel / 1e6).min(whole);
+        parts.run += run;
+        parts.restore += whole - run;
+        Ok(told)
     }
+}
+
+/// Compares what a run left, and counts what that took.
+fn compared(
+    resident: &mut Resident<'_>,
+    bound: &Bound,
+    parts: &mut Parts,
+) -> Result<Judgement, Trouble> {
+    let begun = Instant::now();
+    let judgement = resident.judgement(bound);
+    parts.compare += milliseconds(begun);
+    parts.compared_bytes += resident.compared_bytes(bound.launch());
+    judgement
 }
 
 fn renew(resident: &mut Resident<'_>, tables: &[Table]) -> Result<(), Trouble> {
@@ -387,7 +431,8 @@ impl Track for Stand<'_, '_> {
             (Side::Original, Some(original)) => original,
             (Side::Original, None) => return Ok(time),
         };
-        let judgement = self.resident.judgement(bound).map_err(Stop::of_candidate)?;
+        let judgement = compared(self.resident, bound, &mut self.spent.parts);
+        let judgement = judgement.map_err(Stop::of_candidate)?;
         match (judgement.is_right(), side) {
             (true, _) => Ok(time),
             (false, Side::Candidate) => {
@@ -407,10 +452,14 @@ impl Track for Stand<'_, '_> {
     }
 
     fn clock(&mut self) -> Option<u32> {
-        self.nvml?.sm_clock()
+        let begun = Instant::now();
+        let clock = self.nvml?.sm_clock();
+        self.spent.parts.clocks += milliseconds(begun);
+        clock
     }
 
     fn pause(&mut self, time: Duration) {
         std::thread::sleep(time);
+        self.spent.parts.clocks += time.as_secs_f64() * 1e3;
     }
 }

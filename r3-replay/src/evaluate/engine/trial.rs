@@ -1,7 +1,7 @@
 //! One candidate, from its guards to its last perturbed input; `score` goes on from there.
 
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use r3_archive::model::{KernelRecord, LaunchId, LaunchRecord, ModuleId, RegionOwner};
 use r3_codegen::recipe::Guard;
@@ -12,9 +12,9 @@ use super::perturb::{self, Kind};
 use super::resident::Facts;
 use super::run::{Engine, Ready, Site, stand};
 use super::shape::{self, Shape};
-use super::stand::{Judged, Lane, PERTURBED, Stand, Stop};
+use super::stand::{Judged, Lane, PERTURBED, Stand, Stop, milliseconds};
 use super::{Lost, Task, TaskResult, Watch, gate, noise};
-use crate::evaluate::outcome::{LaunchOutcome, Role, Verdict};
+use crate::evaluate::outcome::{LaunchOutcome, Parts, Role, Verdict};
 use crate::evaluate::plan::{Plan, Regime};
 use crate::remix::facts;
 
@@ -48,6 +48,7 @@ impl Engine<'_> {
             score: None,
             kernels_ms: 0.0,
             runs: 0,
+            parts: Parts::default(),
             notes: Vec::new(),
         };
         match self.trial_inner(task, watch, &mut result) {
@@ -97,7 +98,10 @@ impl Engine<'_> {
         });
         result.kernels_ms = stand.spent.kernels / 1e6;
         result.runs = stand.spent.runs;
+        let begun = Instant::now();
         let unbound = stand.unbind();
+        stand.spent.parts.load += milliseconds(begun);
+        result.parts = stand.spent.parts;
         judged?;
         unbound.map_err(Stop::of_candidate)
     }
@@ -279,7 +283,13 @@ impl Course<'_, '_, '_> {
     /// Loads and judges the candidate on each launch. Tuned ones stay loaded.
     fn gate(&mut self, runs: &[Run], result: &mut TaskResult) -> Result<(), Stop> {
         for run in runs {
+            let begun = Instant::now();
             let passed = self.gate_one(run, result);
+            let parts = &mut self.stand.spent.parts;
+            match run.role {
+                Role::HeldOut => parts.held_out += milliseconds(begun),
+                Role::Tuned | Role::Perturbed => parts.judged += milliseconds(begun),
+            }
             let (verdict, worst) = match &passed {
                 Ok(()) => (Verdict::Right, None),
                 Err(Stop::Verdict(judged)) => (judged.verdict, judged.worst.clone()),
@@ -302,8 +312,10 @@ impl Course<'_, '_, '_> {
         let code = self.task.code.as_ref();
         let text = format!("the candidate, loaded for launch {}", run.launch);
         self.stand.watch.within(LOADING, &text);
+        let begun = Instant::now();
         let bound = resident.bind(run.launch, code, &run.shape);
         self.stand.watch.idle();
+        self.stand.spent.parts.load += milliseconds(begun);
         let candidate = bound.map_err(Stop::of_candidate)?;
         let image = candidate.image();
         let lane = self.stand.lanes.len();
@@ -360,10 +372,10 @@ impl Course<'_, '_, '_> {
             && !self.task.plan.time_held_out
             && let Some(lane) = self.stand.lanes.pop()
         {
-            self.stand
-                .resident
-                .unbind(lane.candidate)
-                .map_err(Stop::of_candidate)?;
+            let begun = Instant::now();
+            let unbound = self.stand.resident.unbind(lane.candidate);
+            self.stand.spent.parts.load += milliseconds(begun);
+            unbound.map_err(Stop::of_candidate)?;
         }
         Ok(())
     }

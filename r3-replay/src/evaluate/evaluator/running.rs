@@ -443,6 +443,7 @@ fn outcome_of(ready: &Ready, result: TaskResult) -> Outcome {
     outcome.score = result.score;
     outcome.cost.kernels = result.kernels_ms;
     outcome.cost.runs = result.runs;
+    outcome.cost.parts = result.parts;
     outcome.notes = result.notes;
     outcome
 }

@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use super::protocol::{Answer, Made, Order, Said, Setup, Trouble};
 use crate::evaluate::describe::DeviceDescription;
+use crate::names;
 
 /// Variables that a device's worker sees beside those of [`r3_codegen::worker::ENVIRONMENT`]: they say which GPUs there are
 /// and how the driver treats them.
@@ -300,7 +301,7 @@ fn describe(status: ExitStatus) -> String {
         (Some(libc::SIGKILL), _) => {
             "was killed (SIGKILL): by somebody, or by the kernel for want of memory".to_owned()
         }
-        (Some(signal), _) => format!("died of signal {signal}"),
+        (Some(signal), _) => format!("died of {}", names::signal(signal)),
         (None, Some(code)) => format!("ended with exit code {code} and without an answer"),
         (None, None) => "ended without an answer".to_owned(),
     }

@@ -49,6 +49,7 @@ impl Resident<'_> {
             untouched: kept.untouched.clone(),
             variables: kept.variables.clone(),
             expected: kept.expected,
+            aside: None,
         });
         let why = match self.oracle(launch, watch) {
             Ok(None) => return Ok(Ok(())),
@@ -73,6 +74,7 @@ impl Resident<'_> {
         };
         let record = Rc::clone(&kept.record);
         let edits = kept.altered.as_ref().map(|a| Rc::clone(&a.edits));
+        let edits = edits.unwrap_or_default();
         let code = self
             .replayer
             .bind(&record, None, &Shape::recorded(&record))
@@ -81,7 +83,8 @@ impl Resident<'_> {
         let told = self
             .write_variables(&bound, true)
             .and_then(|()| self.restore_plainly(&bound))
-            .and_then(|()| self.write_edits(&edits.unwrap_or_default()))
+            .and_then(|()| self.put_aside(launch, &edits))
+            .and_then(|()| self.write_edits(&edits))
             .and_then(|()| self.oracle_of(&bound, watch));
         let unbound = self.unbind(bound);
         let told = told?;
@@ -115,23 +118,26 @@ impl Resident<'_> {
         Ok(None)
     }
 
-    /// Gives a launch its recorded inputs again.
-    pub fn unalter(&mut self, launch: LaunchId) -> Result<(), Trouble> {
+    /// Gives a launch its recorded inputs again. Returns what a candidate did in between that no judgement saw, for people.
+    pub fn unalter(&mut self, launch: LaunchId) -> Result<Option<&'static str>, Trouble> {
         let Some(kept) = self.launches.get_mut(&launch) else {
-            return Ok(());
+            return Ok(None);
         };
         let Some(altered) = kept.altered.take() else {
-            return Ok(());
+            return Ok(None);
         };
         kept.untouched = altered.untouched;
         kept.variables = altered.variables;
         kept.expected = altered.expected;
+        if let Some(aside) = altered.aside {
+            return self.take_back(launch, aside);
+        }
         // Memory and copies are made from the archive again when the launch is needed.
         kept.damaged = true;
         if self.live.as_ref().is_some_and(|live| live.launch == launch) {
             self.distrust();
         }
-        Ok(())
+        Ok(None)
     }
 
     /// Writes other inputs into the memory in place.

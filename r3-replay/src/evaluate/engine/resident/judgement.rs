@@ -201,6 +201,17 @@ impl Resident<'_> {
         Ok(judgement)
     }
 
+    /// Bytes that a judgement reads, at least: what the launch may write, what it leaves alone, and the copies.
+    pub fn compared_bytes(&self, launch: r3_archive::model::LaunchId) -> u64 {
+        let Some(kept) = self.launches.get(&launch) else {
+            return 0;
+        };
+        let pieces = kept.pieces.iter().map(|piece| 2 * piece.len);
+        let untouched = kept.untouched.iter().map(|untouched| untouched.range.len());
+        let copies = kept.ranges().into_iter().map(|range| range.len());
+        pieces.chain(untouched).chain(copies).sum()
+    }
+
     /// What was changed of bytes that the launch leaves alone in pieces with a tolerance, for people.
     fn not_still(&mut self, bound: &Bound, pieces: &[usize]) -> Result<Option<String>, Trouble> {
         let trouble = |error| Trouble::of_device(error, bound.candidate);

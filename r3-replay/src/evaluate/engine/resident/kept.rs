@@ -6,6 +6,7 @@ use r3_archive::model::{LaunchId, LaunchRecord};
 use serde::{Deserialize, Serialize};
 
 use super::alter::Edit;
+use super::aside::Aside;
 use super::layout::Masks;
 use super::sites::Site;
 use super::variables::Variable;
@@ -194,13 +195,15 @@ pub(super) struct Spilled {
 }
 
 /// Other inputs.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Altered {
     pub edits: Rc<Vec<Edit>>,
     /// What was known of the launch before it was altered.
     pub untouched: Vec<Untouched>,
     pub variables: Vec<Variable>,
     pub expected: Expected,
+    /// Its copies, where there was room for others.
+    pub aside: Option<Aside>,
 }
 
 /// What memory gets.
@@ -331,6 +334,9 @@ impl Kept {
     /// Gives the copies' memory back.
     pub fn give(self, pool: &mut Pool) {
         self.copies.give(pool);
+        if let Some(aside) = self.altered.and_then(|altered| altered.aside) {
+            aside.give(pool);
+        }
     }
 }
 

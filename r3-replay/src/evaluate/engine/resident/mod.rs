@@ -16,6 +16,7 @@
 //! Launches share addresses: one is live at a time, and [switching](live) writes what differs.
 
 mod alter;
+mod aside;
 mod budget;
 mod error;
 mod fills;

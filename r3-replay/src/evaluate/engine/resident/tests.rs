@@ -7,6 +7,7 @@ use super::*;
 use crate::device::cpu::{CpuDevice, CpuOptions};
 use crate::testing::{TestArchive, TestDevice, TestRegion};
 
+mod aside;
 mod masks;
 mod samples;
 
