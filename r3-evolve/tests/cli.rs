@@ -62,6 +62,44 @@ fn what_cannot_be_meant_is_told_before_anything_is_started() {
 }
 
 #[test]
+fn what_is_no_file_of_its_kind_is_refused_by_name_before_anything_is_started() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = |name: &str| folder.path().join(name);
+    let made = Command::new("mkfifo").arg(place("pipe")).status();
+    assert!(made.unwrap().success());
+    // Without blocks on the disk.
+    let large = std::fs::File::create(place("large")).unwrap();
+    large.set_len(10 << 30).unwrap();
+    std::fs::write(place("wide"), [0xff, 0xfe, b'a', 0]).unwrap();
+    let files = [
+        (PathBuf::from("/dev/zero"), "MiB"),
+        (place("pipe"), "nobody writes to it"),
+        (place("large"), "MiB"),
+        (place("wide"), "UTF-16"),
+        (folder.path().to_owned(), "folder"),
+    ];
+    for (command, option) in [
+        ("tune", "--tolerance-file"),
+        ("evolve", "--tolerance-file"),
+        ("evolve", "--settings"),
+    ] {
+        for (file, said) in &files {
+            let mut run = evolve();
+            run.arg(command).arg(archive()).args(["--kernel", "saxpy"]);
+            run.env("R3_REPLAY", "/nonexistent").arg(option).arg(file);
+            let found = run.output().unwrap();
+            let error = String::from_utf8_lossy(&found.stderr);
+            assert_eq!(found.status.code(), Some(2), "{option} {file:?}: {error}");
+            let name = file.display().to_string();
+            assert!(
+                error.contains(&name) && error.contains(said),
+                "{option}: {error}"
+            );
+        }
+    }
+}
+
+#[test]
 fn the_finer_settings_are_listed_without_an_archive() {
     let found = evolve()
         .args(["tune", "--set", "help=all"])

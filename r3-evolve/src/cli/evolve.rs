@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use r3_codegen::recipe::Compiler;
+use r3_codegen::source::files;
 use r3_models::account::Totals;
 use r3_models::pool;
 use r3_replay::evaluate::rules::{self, Rule};
@@ -529,7 +530,7 @@ fn settings(args: &Args) -> Result<evolve::Settings, Failure> {
     if let Some(path) = &args.settings {
         let named =
             |error: &dyn std::fmt::Display| Failure::new(format!("{}: {error}", path.display()));
-        let text = std::fs::read_to_string(path).map_err(|error| named(&error))?;
+        let text = files::text(path, files::SETTINGS).map_err(|error| named(&error))?;
         settings = settings.with_toml(&text).map_err(|error| named(&error))?;
         let table: toml::Table = text.parse().map_err(|error| named(&error))?;
         if table.contains_key("depth") {

@@ -1,9 +1,11 @@
 //! What `tune` and `evolve` have in common: where and how candidates are judged, and a run's folder before it begins.
 
 use std::ffi::OsString;
+use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
+use r3_codegen::source::files;
 use r3_replay::evaluate::plan::Regime;
 use r3_replay::evaluate::rules::Allowed;
 use r3_replay::serve::address::Address;
@@ -137,7 +139,7 @@ impl Judging {
         }
         let tolerances = match &self.tolerance_file {
             Some(path) => {
-                let text = std::fs::read_to_string(path)
+                let text = files::text(path, files::SETTINGS)
                     .map_err(|error| Failure::new(format!("{}: {error}", path.display())))?;
                 Some((absolute(path), text))
             }
@@ -236,15 +238,19 @@ impl Judging {
     }
 }
 
-/// Where nothing has begun, nothing is left of it.
+/// Where nothing has begun, nothing is left of it. What another process has just begun there stays.
 pub fn clear(folder: &Path) {
-    if folder.join(crate::store::FILE).exists() {
+    const LOCK: &str = "run.lock";
+    let lock = File::options().write(true).open(folder.join(LOCK)).ok();
+    // Held while it is cleared, so that nobody begins meanwhile.
+    let is_free = |lock: &File| !matches!(lock.try_lock(), Err(TryLockError::WouldBlock));
+    if !lock.as_ref().is_none_or(is_free) || folder.join(crate::store::FILE).exists() {
         return;
     }
     let database = crate::store::FILE;
     for name in [
         "serve.log".to_owned(),
-        "run.lock".to_owned(),
+        LOCK.to_owned(),
         format!("{database}.new"),
         format!("{database}.new-journal"),
     ] {
@@ -391,6 +397,9 @@ pub fn tell(summary: &Summary, folder: &Path, json: bool, out: &mut Output) -> R
         return out.json(summary);
     }
     out.text(&text::summary(summary))?;
+    for line in super::times::lines(&Store::look(folder).map_err(Failure::new)?)? {
+        out.line(line)?;
+    }
     if summary.claim {
         let result = folder.join(crate::tune::BEST);
         out.line(format!("result    {}", result.display()))?;
@@ -425,4 +434,34 @@ pub fn refuse_changes(fixed: &[&str]) -> Result<(), Failure> {
         fixed.join(", "),
         if fixed.len() == 1 { "it" } else { "them" }
     )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_another_process_has_just_begun_in_a_folder_is_not_cleared() {
+        let outer = std::env::temp_dir().join(format!("r3-clear-{}", std::process::id()));
+        let folder = outer.join("run");
+        std::fs::create_dir_all(&folder).unwrap();
+        // As it is while the other one makes its database.
+        let lock = File::create(folder.join("run.lock")).unwrap();
+        lock.lock().unwrap();
+        for name in ["serve.log", "run.db.new"] {
+            std::fs::write(folder.join(name), "theirs").unwrap();
+        }
+        clear(&folder);
+        assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 3);
+        // And when it is made.
+        std::fs::rename(folder.join("run.db.new"), folder.join("run.db")).unwrap();
+        drop(lock);
+        clear(&folder);
+        assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 3);
+        // What nobody holds, and nothing came of, goes.
+        std::fs::remove_file(folder.join("run.db")).unwrap();
+        clear(&folder);
+        assert!(!folder.exists());
+        std::fs::remove_dir_all(outer).unwrap();
+    }
 }

@@ -14,6 +14,7 @@ mod signals;
 mod simulate;
 mod status;
 mod terminal;
+mod times;
 mod tune;
 
 use std::process::ExitCode;

@@ -32,5 +32,9 @@ pub fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
     if args.json {
         return out.json(&view);
     }
-    out.text(&crate::report::status(&view))
+    out.text(&crate::report::status(&view))?;
+    for line in super::times::lines(&store)? {
+        out.line(line)?;
+    }
+    Ok(())
 }

@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use r3_codegen::source::files;
+
 use super::judging::{
     self, Judging, Unborn, absolute, clear, environment, launches, refuse_another, refuse_changes,
 };
@@ -441,7 +443,7 @@ fn space(args: &Args, settings: &Settings, ground: &Ground) -> Result<Space, Fai
 }
 
 fn read_space(path: &Path) -> Result<Space, Failure> {
-    let text = std::fs::read_to_string(path)
+    let text = files::text(path, files::SETTINGS)
         .map_err(|error| Failure::new(format!("{}: {error}", path.display())))?;
     Space::from_toml(&text).map_err(|error| Failure::new(format!("{}: {error}", path.display())))
 }

@@ -1,20 +1,16 @@
 //! What a user gives: a file and its command, or nothing but the archive.
 
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use r3_codegen::recipe::Compiler;
 use r3_codegen::source::command::{self, Invocation};
 use r3_codegen::source::database;
 use r3_codegen::source::options::{Dialect, Options};
-use r3_codegen::source::{find, spell};
+use r3_codegen::source::{files, find, spell};
 use r3_replay::evaluate::describe::{CapturedSource, KernelDescription};
 use r3_source::syntax::base_name;
 
 use super::{How, Program, ProgramError, shown, stands};
-
-/// Longest file that is taken, in bytes.
-const LONGEST: u64 = 8 << 20;
 
 /// What a user gives for a program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -90,17 +86,7 @@ fn of_file(file: &Path, given: &Given) -> Result<Program, ProgramError> {
         reason,
     };
     let full = std::path::absolute(file).map_err(|error| wrong(error.to_string()))?;
-    let bytes = read(&full).map_err(|error| wrong(error.to_string()))?;
-    if u64::try_from(bytes.len()).map_or(true, |length| length > LONGEST) {
-        return Err(wrong(format!(
-            "it has more than {LONGEST} bytes: give the file with the kernel alone"
-        )));
-    }
-    let text = String::from_utf8(bytes).map_err(|error| {
-        wrong(format!(
-            "it is no text in UTF-8: {error}. `iconv -t UTF-8` makes it one where it is text in another encoding"
-        ))
-    })?;
+    let text = files::text(&full, files::SOURCE).map_err(|error| wrong(error.to_string()))?;
     let (invocation, mut notes) = invocation(&full, given)?;
     let folder = full.parent().map(Path::to_owned).unwrap_or_default();
     let (how, own, directory) = match invocation {
@@ -134,15 +120,6 @@ fn of_file(file: &Path, given: &Given) -> Result<Program, ProgramError> {
     })
 }
 
-/// What is in a file, and no more than shows that it is too long: devices and pipes have no length that could be asked for.
-fn read(file: &Path) -> std::io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    std::fs::File::open(file)?
-        .take(LONGEST + 1)
-        .read_to_end(&mut bytes)?;
-    Ok(bytes)
-}
-
 /// The file's command, where one is given.
 fn invocation(
     file: &Path,
@@ -161,24 +138,59 @@ fn invocation(
             let here = || std::env::current_dir().unwrap_or_default();
             let folder = given.command_directory.clone().unwrap_or_else(here);
             let found = command::parse(text, &folder).map_err(failed)?;
-            Ok((Some(found), Vec::new()))
+            let notes = found.check(file).map_err(failed)?.into_iter().collect();
+            Ok((Some(found), notes))
         }
         (None, Some(database)) => {
             let entries = database::commands(database, file)?;
-            let mut notes = Vec::new();
-            if entries.len() > 1 {
-                notes.push(format!(
-                    "{} has {} commands for {}: the first is taken",
-                    shown(database),
-                    entries.len(),
-                    shown(file)
-                ));
-            }
-            let first = entries.first().map(command::parse_entry).transpose();
-            Ok((first.map_err(failed)?, notes))
+            let found: Vec<Invocation> = entries
+                .iter()
+                .map(command::parse_entry)
+                .collect::<Result<_, _>>()
+                .map_err(failed)?;
+            Ok(of_database(found, database, file))
         }
         (None, None) => Ok((None, Vec::new())),
     }
+}
+
+/// The command that is taken of those that a database has for a file: the first that compiles it.
+fn of_database(
+    found: Vec<Invocation>,
+    database: &Path,
+    file: &Path,
+) -> (Option<Invocation>, Vec<String>) {
+    let count = found.len();
+    let at = found.iter().position(|one| one.compiles(file)).unwrap_or(0);
+    let Some(taken) = found.get(at) else {
+        return (None, Vec::new());
+    };
+    let mut notes = Vec::new();
+    let how = |one: &Invocation| (spell::neutral(&one.options), one.directory.clone());
+    // One file of several targets of a build, with the same options.
+    if found.iter().any(|one| how(one) != how(taken)) {
+        notes.push(format!(
+            "{} has {count} commands for {}: number {} is taken, with {}",
+            shown(database),
+            shown(file),
+            at + 1,
+            how(taken).0.join(" ")
+        ));
+    }
+    if !taken.compiles(file) {
+        let named: Vec<&str> = taken.sources().map(String::as_str).collect();
+        notes.push(format!(
+            "the command that {} has for {} compiles {}",
+            shown(database),
+            shown(file),
+            if named.is_empty() {
+                "no file".to_owned()
+            } else {
+                named.join(", ")
+            }
+        ));
+    }
+    (Some(taken.clone()), notes)
 }
 
 /// What the application compiled at run time, as it did it.

@@ -1,8 +1,10 @@
 //! The device's part of headers.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use r3_codegen::source::files;
 use r3_codegen::source::options::{Dialect, Options, Preprocess};
 use r3_source::syntax::Unit;
 
@@ -76,8 +78,10 @@ fn included(program: &Program) -> Option<Vec<Header>> {
         let Some(path) = places.find(|path| path.is_file()) else {
             continue;
         };
-        let Ok(text) = std::fs::read_to_string(&path) else {
-            continue;
+        let text = match files::text(&path, MOST_BYTES as u64) {
+            Ok(text) => text,
+            Err(error) if error.kind() == ErrorKind::FileTooLarge => return None,
+            Err(_) => continue,
         };
         let inner = path.parent().map(Path::to_owned).unwrap_or_default();
         open.extend(quoted(&text).map(|name| (name.to_owned(), inner.clone())));

@@ -323,3 +323,103 @@ fn source_that_was_compiled_at_run_time_needs_no_file() {
     let error = Program::new(&command, &kernel("nvrtc", "prefix")).unwrap_err();
     assert!(matches!(error, ProgramError::WithoutFile { .. }), "{error}");
 }
+
+#[test]
+fn a_command_or_an_entry_for_another_file_is_told_with_both_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().canonicalize().unwrap();
+    let file = root.join("k.cu");
+    let text = "__global__ void saxpy(int a, int b, float *c, float *d) {}";
+    std::fs::write(&file, text).unwrap();
+    std::fs::write(root.join("other.cu"), "int main() {}").unwrap();
+    let kernel = kernel("saxpy", "saxpy");
+    let given = Given {
+        command: Some("nvcc -c other.cu".to_owned()),
+        command_directory: Some(root.clone()),
+        ..of_file(file.clone())
+    };
+    let error = Program::new(&given, &kernel).unwrap_err().to_string();
+    assert!(
+        error.contains("other.cu") && error.contains("k.cu"),
+        "{error}"
+    );
+    // Of the entries of a database that one is taken which compiles the file.
+    let entry = |command: &str| {
+        format!(r#"{{"directory": {root:?}, "command": "{command}", "file": "k.cu"}}"#)
+    };
+    let database = |entries: &[&str]| {
+        let entries: Vec<String> = entries.iter().map(|command| entry(command)).collect();
+        std::fs::write(
+            root.join("compile_commands.json"),
+            format!("[{}]", entries.join(",")),
+        )
+        .unwrap();
+        let given = Given {
+            database: Some(root.clone()),
+            ..of_file(file.clone())
+        };
+        Program::new(&given, &kernel).unwrap()
+    };
+    let program = database(&["nvcc -DN=1 -c other.cu", "nvcc -DN=2 -c k.cu"]);
+    assert!(program.how.options.contains(&"-DN=2".to_owned()));
+    let program = database(&["nvcc -DN=1 -c other.cu"]);
+    let told = program
+        .notes
+        .iter()
+        .any(|note| note.contains("k.cu") && note.contains("compiles other.cu"));
+    assert!(told, "{:?}", program.notes);
+    // The same entry twice is one answer.
+    let twice = database(&["nvcc -DN=1 -c k.cu", "nvcc -DN=1 -c k.cu"]);
+    assert!(
+        !twice.notes.iter().any(|note| note.contains("commands")),
+        "{:?}",
+        twice.notes
+    );
+}
+
+#[test]
+fn what_is_no_source_is_refused_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = |name: &str| folder.path().join(name);
+    let made = std::process::Command::new("mkfifo")
+        .arg(place("pipe.cu"))
+        .status();
+    assert!(made.unwrap().success());
+    let large = std::fs::File::create(place("large.cu")).unwrap();
+    large.set_len(10 << 30).unwrap();
+    std::fs::create_dir(place("folder.cu")).unwrap();
+    let text = "__global__ void saxpy(int a, int b, float *c, float *d) {}";
+    let wide: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
+    std::fs::write(place("wide.cu"), [&[0xff, 0xfe][..], &wide].concat()).unwrap();
+    std::fs::write(place("binary.cu"), b"\x7fELF\x02\xff\xfe").unwrap();
+    let kernel = kernel("saxpy", "saxpy");
+    let database = place("k.cu");
+    std::fs::write(&database, text).unwrap();
+    for (file, said) in [
+        (PathBuf::from("/dev/zero"), "MiB"),
+        (place("pipe.cu"), "nobody writes to it"),
+        (place("large.cu"), "8 MiB"),
+        (place("folder.cu"), "folder"),
+        (place("wide.cu"), "UTF-16"),
+        (place("binary.cu"), "UTF-8"),
+        (place("none.cu"), "No such file"),
+    ] {
+        let error = Program::new(&of_file(file.clone()), &kernel).unwrap_err();
+        let error = error.to_string();
+        let name = file.display().to_string();
+        assert!(error.contains(&name) && error.contains(said), "{error}");
+    }
+    // Nor is a list of commands.
+    for (list, said) in [
+        ("/dev/zero", "MiB"),
+        ("pipe.cu", "nobody"),
+        ("large.cu", "512 MiB"),
+    ] {
+        let given = Given {
+            database: Some(folder.path().join(list)),
+            ..of_file(database.clone())
+        };
+        let error = Program::new(&given, &kernel).unwrap_err().to_string();
+        assert!(error.contains(list) && error.contains(said), "{error}");
+    }
+}

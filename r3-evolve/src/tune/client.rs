@@ -110,7 +110,8 @@ impl Server {
                 self.child.insert(child).client().clone()
             }
         };
-        let open = client.open(&self.archive).map_err(failure)?;
+        let open = client.open(&self.archive).map_err(failure);
+        let open = self.explained(open)?;
         let events = client.events(EventsFrom {
             after: 0,
             group: Some(self.group.clone()),
@@ -131,9 +132,80 @@ impl Server {
             .as_mut()
             .ok_or_else(|| EvaluateError::Gone("there is no connection to the evaluator".into()))
     }
+
+    /// What is done over the connection. Where a server of one's own is gone, how it ended is told in the place of how the connection
+    /// did.
+    fn over<T>(
+        &mut self,
+        ask: impl FnOnce(&mut Link, &str) -> Result<T, EvaluateError>,
+    ) -> Result<T, EvaluateError> {
+        let kernel = self.kernel.clone();
+        let done = self.link().and_then(|link| ask(link, &kernel));
+        self.explained(done)
+    }
+
+    fn explained<T>(&mut self, done: Result<T, EvaluateError>) -> Result<T, EvaluateError> {
+        match (done, &mut self.child) {
+            (Err(EvaluateError::Gone(reason)), Some(child)) => {
+                Err(EvaluateError::Gone(match child.ending(FAREWELL) {
+                    Some(ending) => format!("the server ended {ending}"),
+                    None => reason,
+                }))
+            }
+            (done, _) => done,
+        }
+    }
 }
 
+/// How long a server of one's own may take to end when its connections are gone.
+const FAREWELL: Duration = Duration::from_secs(1);
+
 impl Link {
+    fn submit(&mut self, ask: &Ask, kernel: &str, group: &str) -> Result<JobId, EvaluateError> {
+        let request = Request {
+            archive: self.archive,
+            kernel: kernel.to_owned(),
+            candidate: ask.candidate.clone(),
+            plan: ask.plan.clone(),
+            priority: ask.priority,
+        };
+        let submitted = self
+            .client
+            .submit(&[request], Some(group))
+            .map_err(failure)?;
+        match (submitted.jobs.first(), &submitted.problem) {
+            (Some(job), _) => {
+                self.running.insert(*job);
+                Ok(*job)
+            }
+            (None, Some(_)) if submitted.is_full() => Err(EvaluateError::Full),
+            (None, Some(problem)) => Err(EvaluateError::Refused(problem.to_string())),
+            (None, None) => Err(EvaluateError::Refused(
+                "the evaluator took a request and gave it no number".into(),
+            )),
+        }
+    }
+
+    fn finished(&mut self, limit: Duration) -> Result<Vec<(JobId, Outcome)>, EvaluateError> {
+        let until = Instant::now() + limit;
+        loop {
+            // Waits for the first, and takes what has come with it.
+            let wait = if self.arrived.is_empty() {
+                until.saturating_duration_since(Instant::now())
+            } else {
+                Duration::ZERO
+            };
+            match self.events.next_within(wait).map_err(failure)? {
+                Next::Update(update) => self.take(update)?,
+                Next::Nothing => break,
+                Next::Ended => {
+                    return Err(EvaluateError::Gone("the evaluator is ending".into()));
+                }
+            }
+        }
+        Ok(self.arrived.drain(..).collect())
+    }
+
     fn take(&mut self, update: Update) -> Result<(), EvaluateError> {
         match update {
             Update::Event(event) => {
@@ -164,93 +236,53 @@ impl Link {
 
 impl Evaluate for Server {
     fn describe(&mut self) -> Result<KernelDescription, EvaluateError> {
-        let kernel = self.kernel.clone();
-        let link = self.link()?;
-        link.client.describe(link.archive, &kernel).map_err(failure)
+        self.over(|link, kernel| link.client.describe(link.archive, kernel).map_err(failure))
     }
 
     fn prepare(&mut self, launches: &[LaunchId]) -> Result<Vec<Prepared>, EvaluateError> {
-        let kernel = self.kernel.clone();
-        let link = self.link()?;
-        link.client
-            .prepare(link.archive, &kernel, launches)
-            .map_err(failure)
+        self.over(|link, kernel| {
+            link.client
+                .prepare(link.archive, kernel, launches)
+                .map_err(failure)
+        })
     }
 
     fn submit(&mut self, ask: &Ask) -> Result<JobId, EvaluateError> {
-        let (kernel, group) = (self.kernel.clone(), self.group.clone());
-        let link = self.link()?;
-        let request = Request {
-            archive: link.archive,
-            kernel,
-            candidate: ask.candidate.clone(),
-            plan: ask.plan.clone(),
-            priority: ask.priority,
-        };
-        let submitted = link
-            .client
-            .submit(&[request], Some(&group))
-            .map_err(failure)?;
-        match (submitted.jobs.first(), &submitted.problem) {
-            (Some(job), _) => {
-                link.running.insert(*job);
-                Ok(*job)
-            }
-            (None, Some(_)) if submitted.is_full() => Err(EvaluateError::Full),
-            (None, Some(problem)) => Err(EvaluateError::Refused(problem.to_string())),
-            (None, None) => Err(EvaluateError::Refused(
-                "the evaluator took a request and gave it no number".into(),
-            )),
-        }
+        let group = self.group.clone();
+        self.over(|link, kernel| link.submit(ask, kernel, &group))
     }
 
     fn cancel(&mut self, jobs: &[JobId]) -> Result<(), EvaluateError> {
-        let link = self.link()?;
-        for job in jobs {
-            link.running.remove(job);
-        }
-        link.client.cancel(jobs).map(drop).map_err(failure)
+        self.over(|link, _| {
+            for job in jobs {
+                link.running.remove(job);
+            }
+            link.client.cancel(jobs).map(drop).map_err(failure)
+        })
     }
 
     fn finished(&mut self, limit: Duration) -> Result<Vec<(JobId, Outcome)>, EvaluateError> {
-        let link = self.link()?;
-        let until = Instant::now() + limit;
-        loop {
-            // Waits for the first, and takes what has come with it.
-            let wait = if link.arrived.is_empty() {
-                until.saturating_duration_since(Instant::now())
-            } else {
-                Duration::ZERO
-            };
-            match link.events.next_within(wait).map_err(failure)? {
-                Next::Update(update) => link.take(update)?,
-                Next::Nothing => break,
-                Next::Ended => {
-                    self.link = None;
-                    return Err(EvaluateError::Gone("the evaluator is ending".into()));
-                }
-            }
+        let done = self.over(|link, _| link.finished(limit));
+        if matches!(done, Err(EvaluateError::Gone(_))) {
+            self.link = None;
         }
-        Ok(link.arrived.drain(..).collect())
+        done
     }
 
     fn status(&mut self) -> Result<Status, EvaluateError> {
-        let link = self.link()?;
-        Ok(link.client.status().map_err(failure)?.evaluator)
+        self.over(|link, _| Ok(link.client.status().map_err(failure)?.evaluator))
     }
 
     fn artifact(&mut self, candidate: &Candidate, plan: &Plan) -> Result<Artifact, EvaluateError> {
-        let kernel = self.kernel.clone();
-        let link = self.link()?;
-        let found = link
-            .client
-            .artifact(&ArtifactRequest {
+        let found = self.over(|link, kernel| {
+            let request = ArtifactRequest {
                 archive: link.archive,
-                kernel,
+                kernel: kernel.to_owned(),
                 candidate: candidate.clone(),
                 plan: plan.clone(),
-            })
-            .map_err(failure)?;
+            };
+            link.client.artifact(&request).map_err(failure)
+        })?;
         Ok(Artifact {
             name: found.name,
             image: found.image,

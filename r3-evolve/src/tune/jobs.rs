@@ -28,6 +28,8 @@ pub(crate) struct Jobs<'a> {
     pub paused: f64,
     /// How often it was.
     pub outages: u64,
+    /// How often it was since it last judged something.
+    fruitless: u32,
     /// Candidates that were tried again.
     pub retried: u64,
 }
@@ -52,6 +54,10 @@ fn without_order(outcome: &mut Outcome) {
     }
 }
 
+/// How often an evaluator may be lost in a row with nothing judged in between: one that dies soon after each start would be
+/// started again without end.
+const MOST_FRUITLESS: u32 = 5;
+
 /// How long a candidate waits before it is tried again, in seconds, the first time.
 const PAUSE: f64 = 0.5;
 
@@ -71,6 +77,7 @@ impl<'a> Jobs<'a> {
             running: HashMap::new(),
             paused: 0.0,
             outages: 0,
+            fruitless: 0,
             retried: 0,
         }
     }
@@ -164,6 +171,7 @@ impl<'a> Jobs<'a> {
         }
         let mut outcomes = Vec::new();
         for (job, mut outcome) in self.evaluator.finished(limit)? {
+            self.fruitless = 0;
             without_order(&mut outcome);
             let Some(mut done) = self.running.remove(&job) else {
                 continue;
@@ -190,6 +198,14 @@ impl<'a> Jobs<'a> {
             self.waiting.push_front(waiting);
         }
         self.outages += 1;
+        self.fruitless += 1;
+        if self.fruitless > MOST_FRUITLESS {
+            return Err(EvaluateError::Gone(format!(
+                "the evaluator was lost {} times, and nothing was judged in between: {reason}. The run is kept: `r3-evolve tune --resume` \
+                 or `r3-evolve resume` goes on",
+                self.fruitless
+            )));
+        }
         watch.say(&format!(
             "the evaluator is gone ({reason}); the search waits for it"
         ));

@@ -77,6 +77,29 @@ fn an_evaluator_that_stays_away_ends_the_run_which_can_go_on() {
 }
 
 #[test]
+fn an_evaluator_that_dies_after_each_start_ends_the_run_which_can_go_on() {
+    let bed = Bed::new(true, Kind::Bayesian, 40);
+    let mut store = bed.create();
+    let mut evaluator = bed.evaluator();
+    // It starts again each time, and is lost before it has judged anything.
+    evaluator.delay = |_| u64::MAX;
+    evaluator.gone_at = (20..10_000).step_by(10).collect();
+    let mut watch = Watcher::default();
+    let error = bed
+        .run(&mut store, &mut evaluator, &mut watch)
+        .unwrap_err()
+        .to_string();
+    for words in ["nothing was judged in between", "--resume"] {
+        assert!(error.contains(words), "{error}");
+    }
+    let summary = bed
+        .run(&mut store, &mut bed.evaluator(), &mut Watcher::default())
+        .unwrap();
+    let calm = Bed::new(true, Kind::Bayesian, 40);
+    assert_eq!(summary.best, calm.whole().0.best);
+}
+
+#[test]
 fn what_the_machine_could_not_judge_is_tried_again() {
     let bed = Bed::new(true, Kind::Grid, 1000);
     let mut store = bed.create();
