@@ -12,6 +12,10 @@
 //! | `grid=1/4,same,cover` | one for each dimension; those that are not given are `cover` |
 //! | `shared=4096`, `shared=thread`, `shared=same` | bytes of dynamic shared memory; as recorded for each thread; as recorded |
 //!
+//! A fraction is one of blocks, not of threads: with another block there are more or fewer threads in all, which is right where the
+//! text is a loop over elements, and wrong where each thread does a certain number of them. Built-in rewrites write fractions for
+//! loops only, and count the block in.
+//!
 //! A text has one such comment for the kernel that is searched: one more is an error, unless it says the same.
 
 use std::fmt;

@@ -5,9 +5,12 @@
 //!
 //! A tree is never deeper than [`DEEPEST`], so that those who follow it down need no stack of their own.
 
-use std::collections::BTreeSet;
-use std::ops::Range;
+mod outline;
 
+use std::ops::Range;
+use std::sync::OnceLock;
+
+use outline::Outline;
 use tree_sitter::Node;
 
 /// The deepest tree that is taken. Compilers have such a limit too.
@@ -21,6 +24,8 @@ pub const LONGEST: usize = 8 << 20;
 pub struct Unit {
     text: String,
     tree: tree_sitter::Tree,
+    /// Its functions, and which calls which: made when it is first asked for.
+    outline: OnceLock<Outline>,
 }
 
 /// Why a text has no tree, or a tree no such kernel.
@@ -103,6 +108,7 @@ impl Unit {
         Ok(Self {
             text: text.to_owned(),
             tree,
+            outline: OnceLock::new(),
         })
     }
 
@@ -144,10 +150,11 @@ impl Unit {
     /// All functions with a body, in the order of the text.
     #[must_use]
     pub fn functions(&self) -> Vec<Function> {
-        self.definitions()
-            .into_iter()
-            .filter_map(|node| self.function(node))
-            .collect()
+        self.outline().functions().to_vec()
+    }
+
+    fn outline(&self) -> &Outline {
+        self.outline.get_or_init(|| Outline::of(self))
     }
 
     /// The kernel of a name: plain (`step`), qualified (`physics::step`), or as compilers mangle it (`_Z4stepPKfi`).
@@ -176,38 +183,12 @@ impl Unit {
     /// without itself. Overloads are all taken.
     #[must_use]
     pub fn reached(&self, from: &Function) -> Vec<Function> {
-        let functions = self.functions();
-        let mut taken = vec![false; functions.len()];
-        let mut open = vec![from.body.clone()];
-        while let Some(body) = open.pop() {
-            let names = self.names_in(body);
-            for (function, taken) in functions.iter().zip(&mut taken) {
-                if !*taken && names.contains(function.name.as_str()) {
-                    *taken = true;
-                    open.push(function.body.clone());
-                }
-            }
-        }
-        let mut taken = taken.into_iter();
-        functions
-            .into_iter()
-            .filter(|function| taken.next() == Some(true) && function.span != from.span)
-            .collect()
+        self.outline().reached(self, from)
     }
 
-    fn names_in(&self, span: Range<usize>) -> BTreeSet<&str> {
-        let mut names = BTreeSet::new();
-        walk(self.tree.root_node(), &mut |node| {
-            let here = node.byte_range();
-            if here.end <= span.start || here.start >= span.end {
-                return false;
-            }
-            if node.kind() == "identifier" && here.start >= span.start && here.end <= span.end {
-                names.insert(self.of(node));
-            }
-            true
-        });
-        names
+    /// Whether a function calls itself, directly or through others of the file.
+    pub(crate) fn reaches_itself(&self, function: &Function) -> bool {
+        self.outline().reaches_itself(self, function)
     }
 
     /// All `function_definition` nodes that define a function.

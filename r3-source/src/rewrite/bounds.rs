@@ -1,10 +1,11 @@
 //! What a compiler may know of a launch, and what of a function it may put in place.
 
+use std::collections::HashSet;
+
 use super::edit::Edit;
 use super::meaning::Meaning;
 use super::scene::Scene;
 use super::{Operator, Proposal};
-use crate::syntax::walk;
 
 /// Threads that a multiprocessor holds, at least.
 const RESIDENT: u32 = 1024;
@@ -74,25 +75,7 @@ impl Operator for LaunchBounds {
 impl Meaning<'_> {
     /// Whether a function is declared, or mentioned by a template's instantiation, outside its definition.
     pub fn is_declared_elsewhere(&self, name: &str) -> bool {
-        let mut found = false;
-        walk(self.scene.unit.tree().root_node(), &mut |node| {
-            if matches!(node.kind(), "declaration" | "template_instantiation") {
-                let mut declares = false;
-                walk(node, &mut |inner| {
-                    declares |= inner.kind() == "function_declarator"
-                        && inner
-                            .child_by_field_name("declarator")
-                            .is_some_and(|declarator| {
-                                let text = self.scene.unit.slice(declarator.byte_range());
-                                crate::syntax::base_name(text) == name
-                            });
-                    inner.kind() != "compound_statement"
-                });
-                found |= declares;
-            }
-            !found
-        });
-        found
+        self.names.is_declared_elsewhere(name)
     }
 }
 
@@ -116,22 +99,23 @@ impl Operator for ForceInline {
 
     fn proposals(&self, scene: &Scene<'_>) -> Vec<Proposal> {
         let meaning = Meaning::new(scene);
-        let reached = scene.unit.reached(scene.kernel);
+        let reached: HashSet<usize> = scene
+            .unit
+            .reached(scene.kernel)
+            .into_iter()
+            .map(|function| function.span.start)
+            .collect();
         let mut found = Vec::new();
         for node in scene.unit.definitions() {
             let Some(function) = scene.unit.function(node) else {
                 continue;
             };
-            let ours = !function.kernel
-                && function.device
-                && reached.iter().any(|other| other.span == function.span);
-            let itself = scene
-                .unit
-                .reached(&function)
-                .iter()
-                .chain([&function])
-                .any(|other| calls(&meaning, other, &function.name));
-            if !ours || itself || meaning.is_declared_elsewhere(&function.name) || node.has_error()
+            let ours =
+                !function.kernel && function.device && reached.contains(&function.span.start);
+            if !ours
+                || scene.unit.reaches_itself(&function)
+                || meaning.is_declared_elsewhere(&function.name)
+                || node.has_error()
             {
                 continue;
             }
@@ -169,10 +153,4 @@ impl Operator for ForceInline {
         }
         super::with_all(found, "all helpers")
     }
-}
-
-/// Whether a function's body names another.
-fn calls(meaning: &Meaning<'_>, function: &crate::syntax::Function, name: &str) -> bool {
-    let text = meaning.scene.unit.slice(function.body.clone());
-    crate::tokens::tokens(text).contains(&name)
 }

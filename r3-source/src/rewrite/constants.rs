@@ -81,7 +81,7 @@ impl<'a> Meaning<'a> {
             }
             "identifier" => match self.names.resolve(node) {
                 Binding::Macro => {
-                    let text = self.names.macro_value(self.of(node))?;
+                    let text = self.names.macros().value(self.of(node))?;
                     let text = text.trim_start_matches('(').trim_end_matches(')').trim();
                     integer(text.trim_end_matches(['u', 'U', 'l', 'L']))
                 }

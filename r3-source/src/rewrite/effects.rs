@@ -49,7 +49,7 @@ impl<'a> Meaning<'a> {
             if !node.is_named() {
                 return pure;
             }
-            pure &= COMPUTING.contains(&node.kind());
+            pure &= COMPUTING.contains(&node.kind()) && !self.is_volatile_part(node);
             match node.kind() {
                 "identifier" => pure &= self.is_plain(node),
                 "call_expression" => pure &= self.is_pure_call(node),
@@ -72,7 +72,7 @@ impl<'a> Meaning<'a> {
         match self.names.resolve(identifier) {
             Binding::Local(variable)
             | Binding::Parameter(variable, ..)
-            | Binding::File(variable) => !self.of(variable.declaration).contains("volatile"),
+            | Binding::File(variable) => !self.is_volatile(&variable),
             Binding::Function | Binding::Template => true,
             Binding::Macro => self.constant(identifier).is_some(),
             Binding::Unknown => {
@@ -163,9 +163,11 @@ impl<'a> Meaning<'a> {
     /// Whether the variable that an identifier stands for may change its value within a part of the tree. Its declaration is
     /// no change. Whatever has its address, or a reference to it, may change it.
     pub fn may_change(&self, identifier: Node<'a>, within: Node<'a>) -> bool {
-        self.uses(identifier, within)
-            .into_iter()
-            .any(|used| self.is_written(used))
+        self.names.macros().may_write(self.of(identifier)) && self.has_macros(within)
+            || self
+                .uses(identifier, within)
+                .into_iter()
+                .any(|used| self.is_written(used))
     }
 
     /// Whether the variable at a use is written there, or may be: assigned, counted up, its address taken, handed to a function
@@ -182,6 +184,14 @@ impl<'a> Meaning<'a> {
                 "field_expression" if parent.child_by_field_name("argument") == Some(node) => {
                     if self.of(parent).contains("->") {
                         return false;
+                    }
+                    // A member function of it.
+                    let called = parent.parent().is_some_and(|call| {
+                        call.kind() == "call_expression"
+                            && call.child_by_field_name("function") == Some(parent)
+                    });
+                    if called {
+                        return true;
                     }
                 }
                 "subscript_expression" => {
@@ -276,10 +286,11 @@ impl<'a> Meaning<'a> {
     }
 
     /// Whether a part of the tree has anything that ties threads together or leaves its place: barriers, shuffles, atomics,
-    /// assembly, calls of unknown functions; `return`, `goto`, and what belongs to the preprocessor.
+    /// assembly, calls of unknown functions, macros, what is volatile; `return`, `goto`, and what belongs to the preprocessor.
     pub fn is_local(&self, part: Node<'a>) -> bool {
         let mut local = !part.has_error();
         walk(part, &mut |node| {
+            local &= !self.is_opaque(node);
             local &= match node.kind() {
                 "call_expression" => self.is_pure_call(node),
                 // A pragma; its words say nothing more.

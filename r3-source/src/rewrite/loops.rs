@@ -141,7 +141,13 @@ impl<'a> Meaning<'a> {
         else {
             return true;
         };
+        if self.names.macros().may_write(self.of(used)) && self.has_macros(body) {
+            return true;
+        }
         self.uses(used, body).into_iter().any(|used| {
+            if self.captured(used, body) {
+                return true;
+            }
             let mut node = used;
             while let Some(parent) = node.parent() {
                 match parent.kind() {
@@ -158,6 +164,19 @@ impl<'a> Meaning<'a> {
             }
             false
         })
+    }
+
+    /// Whether a use is one in a lambda by reference to what is outside it: whoever calls it may write that.
+    fn captured(&self, used: Node<'a>, body: Node<'a>) -> bool {
+        let mut node = used.parent();
+        while let Some(inner) = node.filter(|inner| *inner != body) {
+            if inner.kind() == "lambda_expression" {
+                let captures = inner.child_by_field_name("captures");
+                return captures.is_none_or(|captures| self.of(captures).contains('&'));
+            }
+            node = inner.parent();
+        }
+        false
     }
 
     /// All loops that count, in what may be changed, outer ones first.

@@ -1,5 +1,6 @@
 //! A scene with the meaning of its names: what operators ask.
 
+use std::collections::HashSet;
 use std::ops::Range;
 
 use tree_sitter::Node;
@@ -14,7 +15,7 @@ pub struct Meaning<'a> {
     /// Its names.
     pub names: Names<'a>,
     /// The definitions of the kernel and of the functions that it reaches.
-    reached: Vec<Range<usize>>,
+    reached: HashSet<Range<usize>>,
 }
 
 impl<'a> Meaning<'a> {
@@ -71,6 +72,11 @@ impl<'a> Meaning<'a> {
             .filter(|node| self.reached.contains(&node.byte_range()))
             .and_then(|node| self.scene.unit.function(node))
             .is_some_and(|function| function.kernel || function.device)
+    }
+
+    /// Whether a definition is the kernel's, or of a function that the kernel reaches.
+    pub fn is_reached(&self, definition: Node<'a>) -> bool {
+        self.reached.contains(&definition.byte_range())
     }
 
     /// Whether a node is where device code computes: not in a constant of the language, which must be one for the compiler.

@@ -23,12 +23,15 @@ pub enum Base<'a> {
     Unknown,
 }
 
-const FURTHEST: u32 = 8;
+pub(super) const FURTHEST: u32 = 8;
 
 impl<'a> Meaning<'a> {
     /// Where the memory of an access comes from: of `p[i]`, `*p`, `p->x`, `a[i][j].x`.
     pub fn base(&self, access: Node<'a>) -> Base<'a> {
         let access = bare(access);
+        if access.kind() != "identifier" && self.has_volatile_part(access) {
+            return Base::Unknown;
+        }
         match access.kind() {
             "subscript_expression" => access
                 .child_by_field_name("argument")
@@ -46,7 +49,7 @@ impl<'a> Meaning<'a> {
             "pointer_expression" if self.of(access).starts_with('*') => access
                 .child_by_field_name("argument")
                 .map_or(Base::Unknown, |argument| self.pointed(argument, FURTHEST)),
-            "identifier" if self.is_volatile(access) => Base::Unknown,
+            "identifier" if self.names_volatile(access) => Base::Unknown,
             "identifier" => match self.names.resolve(access) {
                 Binding::Local(variable) | Binding::Parameter(variable, ..)
                     if !self.is_reference(variable.declarator) =>
@@ -68,7 +71,7 @@ impl<'a> Meaning<'a> {
         };
         let pointer = bare(pointer);
         match pointer.kind() {
-            "identifier" if self.is_volatile(pointer) => Base::Unknown,
+            "identifier" if self.names_volatile(pointer) => Base::Unknown,
             "identifier" => match self.names.resolve(pointer) {
                 Binding::Local(variable) => match self.type_of_variable(&variable) {
                     Type::Array(_) if !self.is_reference(variable.declarator) => {
@@ -147,16 +150,6 @@ impl<'a> Meaning<'a> {
         }
     }
 
-    /// Whether what a name stands for is declared as volatile.
-    fn is_volatile(&self, identifier: Node<'a>) -> bool {
-        match self.names.resolve(identifier) {
-            Binding::Local(variable)
-            | Binding::Parameter(variable, ..)
-            | Binding::File(variable) => self.of(variable.declaration).contains("volatile"),
-            _ => false,
-        }
-    }
-
     /// A pointer in a function: what it begins as, if it is only moved afterwards.
     fn followed(&self, used: Node<'a>, variable: &Declared<'a>, left: u32) -> Base<'a> {
         let Some(body) = self
@@ -176,6 +169,9 @@ impl<'a> Meaning<'a> {
     /// Whether a pointer may come to lead to something else: it is assigned, or its address is taken. Moving it by an offset
     /// leaves it in the same memory.
     fn may_change_other_than_by_steps(&self, pointer: Node<'a>, body: Node<'a>) -> bool {
+        if self.names.macros().may_write(self.of(pointer)) && self.has_macros(body) {
+            return true;
+        }
         self.uses(pointer, body).into_iter().any(|used| {
             self.is_written(used)
                 && !used.parent().is_some_and(|parent| match parent.kind() {
@@ -231,8 +227,18 @@ impl<'a> Meaning<'a> {
         let mut found: Vec<Base<'a>> = self
             .written(part)
             .into_iter()
-            .filter(|target| target.kind() != "identifier" || self.reads_memory(*target))
-            .map(|target| self.base(target))
+            .filter(|target| {
+                target.kind() != "identifier"
+                    || self.reads_memory(*target)
+                    || self.has_pointers(&self.type_of(*target), FURTHEST)
+            })
+            // Of a structure it is a function, which may write anything that it leads to.
+            .map(
+                |target| match self.has_pointers(&self.type_of(target), FURTHEST) {
+                    true => Base::Unknown,
+                    false => self.base(target),
+                },
+            )
             .collect();
         walk(part, &mut |node| {
             if node.kind() == "call_expression" && !self.is_pure(node) {
@@ -241,12 +247,32 @@ impl<'a> Meaning<'a> {
             if matches!(
                 node.kind(),
                 "gnu_asm_expression" | "lambda_expression" | "delete_expression"
-            ) {
+            ) || node.kind() == "identifier" && self.is_opaque(node)
+            {
                 found.push(Base::Unknown);
             }
             true
         });
         found
+    }
+
+    /// Whether a type is a structure of the file with a pointer or a reference in it.
+    fn has_pointers(&self, ty: &Type, left: u32) -> bool {
+        let (Type::Named(name), Some(left)) = (ty, left.checked_sub(1)) else {
+            return false;
+        };
+        let Some(structure) = self.names.structure(name) else {
+            return false;
+        };
+        self.fields(structure).iter().any(|field| {
+            let mut ty = self.type_of_variable(field);
+            while let Type::Array(inner) = ty {
+                ty = *inner;
+            }
+            matches!(ty, Type::Pointer(_))
+                || self.is_reference(field.declarator)
+                || self.has_pointers(&ty, left)
+        })
     }
 
     /// Where a call may write: through pointers and references that it gets.
@@ -281,15 +307,24 @@ impl<'a> Meaning<'a> {
         }
         match builtin {
             Some(name) if !name.starts_with("atomic") => found.push(Base::Unknown),
-            None if function.kind() != "identifier" && function.kind() != "template_function" => {
-                found.push(Base::Unknown)
+            // A function of the file is looked into; a macro, an object that is called, or a function of elsewhere may write
+            // anything.
+            None => {
+                let plain = match function.kind() {
+                    "template_function" => function.child_by_field_name("name"),
+                    _ => Some(function),
+                };
+                let known = plain.is_some_and(|plain| {
+                    plain.kind() == "identifier" && self.names.resolve(plain) == Binding::Function
+                });
+                found.extend((!known).then_some(Base::Unknown));
             }
             _ => {}
         }
         found
     }
 
-    fn is_cast(&self, function: Node<'a>) -> bool {
+    pub(super) fn is_cast(&self, function: Node<'a>) -> bool {
         function
             .child_by_field_name("name")
             .is_some_and(|name| super::tables::CASTS.contains(&self.of(name)))
@@ -312,17 +347,13 @@ impl<'a> Meaning<'a> {
 
     fn in_kernel_and_reached(&self, bases: impl Fn(Node<'a>) -> Vec<Base<'a>>) -> Vec<Base<'a>> {
         let mut found = Vec::new();
-        let reached = self.scene.unit.reached(self.scene.kernel);
         for node in self.scene.unit.definitions() {
             let Some(body) = node.child_by_field_name("body") else {
                 continue;
             };
             if node.byte_range() == self.scene.kernel.definition {
                 found.extend(bases(body));
-            } else if reached
-                .iter()
-                .any(|function| function.definition == node.byte_range())
-            {
+            } else if self.is_reached(node) {
                 // Parameters of a helper are what the call hands over, which the kernel's own calls have counted.
                 found.extend(
                     bases(body)
@@ -334,29 +365,6 @@ impl<'a> Meaning<'a> {
         found
     }
 
-    /// Whether the kernel only reads through its pointer of a number: every use leads to a load, or to something that is
-    /// constant by its type.
-    pub fn only_reads(&self, parameter: usize) -> bool {
-        let Some((identifier, body)) = self.parameter_uses(parameter) else {
-            return false;
-        };
-        self.uses(identifier, body)
-            .into_iter()
-            .all(|used| self.reads_only(used, FURTHEST))
-    }
-
-    fn parameter_uses(&self, parameter: usize) -> Option<(Node<'a>, Node<'a>)> {
-        let kernel = self.kernel_node()?;
-        let list = super::names::parameter_list(kernel)?;
-        let mut cursor = list.walk();
-        let declaration = list
-            .named_children(&mut cursor)
-            .filter(|child| child.kind().ends_with("parameter_declaration"))
-            .nth(parameter)?;
-        let name = crate::syntax::declared(declaration.child_by_field_name("declarator")?)?;
-        Some((name, kernel.child_by_field_name("body")?))
-    }
-
     /// The kernel's definition.
     pub fn kernel_node(&self) -> Option<Node<'a>> {
         self.scene
@@ -364,130 +372,6 @@ impl<'a> Meaning<'a> {
             .definitions()
             .into_iter()
             .find(|node| node.byte_range() == self.scene.kernel.definition)
-    }
-
-    /// Whether nothing is written through a pointer at a place where it is used.
-    fn reads_only(&self, pointer: Node<'a>, left: u32) -> bool {
-        let (Some(left), Some(parent)) = (left.checked_sub(1), pointer.parent()) else {
-            return false;
-        };
-        let is = |field| parent.child_by_field_name(field) == Some(pointer);
-        match parent.kind() {
-            "parenthesized_expression" => self.reads_only(parent, left),
-            "subscript_expression" if is("argument") => self.element_read(parent, left),
-            "field_expression" => self.element_read(parent, left),
-            "pointer_expression" if self.of(parent).starts_with('*') => {
-                self.element_read(parent, left)
-            }
-            "binary_expression" => match self.operator(parent) {
-                "+" | "-" => self.reads_only(parent, left),
-                "==" | "!=" | "<" | ">" | "<=" | ">=" | "&&" | "||" => true,
-                _ => false,
-            },
-            "unary_expression" | "condition_clause" => true,
-            "conditional_expression" => is("condition") || self.reads_only(parent, left),
-            "update_expression" => matches!(
-                parent.parent().map(|parent| parent.kind()),
-                Some("expression_statement" | "for_statement" | "comma_expression")
-            ),
-            "assignment_expression" if is("left") => {
-                matches!(self.operator(parent), "+=" | "-=")
-                    && parent
-                        .parent()
-                        .is_some_and(|parent| parent.kind() != "argument_list")
-            }
-            "cast_expression" => self.of(parent).contains("const") && self.reads_only(parent, left),
-            "init_declarator" => {
-                let Some(name) = parent
-                    .child_by_field_name("declarator")
-                    .and_then(crate::syntax::declared)
-                else {
-                    return false;
-                };
-                let constant = parent.parent().is_some_and(|declaration| {
-                    self.of(declaration).trim_start().starts_with("const ")
-                });
-                let within = self
-                    .function(parent)
-                    .and_then(|function| function.child_by_field_name("body"));
-                constant
-                    || within.is_some_and(|body| {
-                        self.uses(name, body)
-                            .into_iter()
-                            .filter(|used| *used != name)
-                            .all(|used| self.reads_only(used, left))
-                    })
-            }
-            "argument_list" => {
-                let Some(call) = parent
-                    .parent()
-                    .filter(|call| call.kind() == "call_expression")
-                else {
-                    return false;
-                };
-                let Some(function) = call.child_by_field_name("function") else {
-                    return false;
-                };
-                if function.kind() == "template_function" && self.is_cast(function) {
-                    return self.of(function).contains("const ") && self.reads_only(call, left);
-                }
-                if self
-                    .builtin_call(call)
-                    .is_some_and(|(name, _)| super::tables::is_pure(name))
-                {
-                    return true;
-                }
-                let plain = match function.kind() {
-                    "template_function" => function.child_by_field_name("name"),
-                    _ => Some(function),
-                };
-                let mut cursor = parent.walk();
-                let index = parent
-                    .named_children(&mut cursor)
-                    .position(|child| child == pointer);
-                let (Some(plain), Some(index)) =
-                    (plain.filter(|plain| plain.kind() == "identifier"), index)
-                else {
-                    return false;
-                };
-                self.names.resolve(plain) == Binding::Function
-                    && self.names.functions(self.of(plain)).iter().all(|function| {
-                        self.scene
-                            .unit
-                            .function(*function)
-                            .and_then(|function| function.parameters.get(index).cloned())
-                            .is_some_and(|parameter| {
-                                parameter.ty.starts_with("const ")
-                                    || parameter.ty.contains(" const *")
-                            })
-                    })
-            }
-            _ => false,
-        }
-    }
-
-    /// Whether an element is only read where it stands; its address may go where it is only read.
-    fn element_read(&self, element: Node<'a>, left: u32) -> bool {
-        let mut node = element;
-        while let Some(parent) = node.parent() {
-            match parent.kind() {
-                "parenthesized_expression" => {}
-                "field_expression"
-                    if matches!(self.type_of(node), Type::Pointer(_) | Type::Unknown) =>
-                {
-                    return true;
-                }
-                "field_expression" => {}
-                // An array in a structure: its elements.
-                "subscript_expression" if parent.child_by_field_name("argument") == Some(node) => {}
-                "pointer_expression" if self.of(parent).starts_with('&') => {
-                    return self.reads_only(parent, left);
-                }
-                _ => return !self.is_written(node),
-            }
-            node = parent;
-        }
-        false
     }
 }
 

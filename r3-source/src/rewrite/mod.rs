@@ -12,8 +12,9 @@
 //!
 //! 1. [`scene`], [`facts`]: what operators look at.
 //! 2. [`edit`]: changes to a text, and the check that they stay inside.
-//! 3. `meaning`, with `names`, `types`, `constants`, `effects`, `memory`, `loops`, `ranges`: what a text means, so far as that can
-//!    be known without a compiler. Each answers "unknown" rather than guess; operators leave alone what is unknown.
+//! 3. `meaning`, with `names`, `macros`, `types`, `expressions`, `constants`, `effects`, `opaque`, `memory`, `readers`, `loops`,
+//!    `ranges`, `strided`, `ties`, `groups`: what a text means, so far as that can be known without a compiler. Each answers
+//!    "unknown" rather than guess; operators leave alone what is unknown.
 //! 4. One file for each subject with its operators; [`all`] is the list.
 //!
 //! # Invariants
@@ -32,21 +33,28 @@ mod constants;
 mod dependence;
 mod division;
 mod effects;
+mod expressions;
 mod grid;
+mod groups;
 mod intrinsics;
 mod loops;
+mod macros;
 mod meaning;
 mod memory;
 mod names;
 mod narrow;
 mod nests;
+mod opaque;
 mod padding;
 mod pointers;
 mod ranges;
+mod readers;
 mod registers;
 mod roots;
+mod strided;
 mod sums;
 mod tables;
+mod ties;
 mod types;
 mod unroll;
 mod vector;

@@ -66,6 +66,10 @@ fn padded<'a>(meaning: &Meaning<'a>, variable: &super::names::Declared<'a>) -> O
         return None;
     }
     let body = meaning.function(outer)?.child_by_field_name("body")?;
+    // What a macro does with it is not seen.
+    if meaning.names.macros().mention(meaning.of(variable.name)) && meaning.has_macros(body) {
+        return None;
+    }
     for used in meaning.uses(variable.name, body) {
         if used == variable.name {
             continue;

@@ -287,6 +287,9 @@ impl<'a> Meaning<'a> {
         let declaration = *pointers(self).get(&index)?;
         let name = declared(declaration.child_by_field_name("declarator")?)?;
         let body = kernel.child_by_field_name("body")?;
+        if self.names.macros().mention(self.of(name)) && self.has_macros(body) {
+            return None;
+        }
         self.uses(name, body)
             .into_iter()
             .map(|used| {

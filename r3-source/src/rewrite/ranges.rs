@@ -1,4 +1,4 @@
-//! Between which numbers an integer lies.
+//! Between which numbers an integer lies, and what it leaves when it is divided.
 //!
 //! What is known of a launch (numbers of blocks and threads, values of arguments) makes bounds for what is computed from it. A search
 //! also tries other blocks for the same work, down to a warp: bounds hold for these as well.
@@ -216,4 +216,52 @@ impl<'a> Meaning<'a> {
 
 fn hull(values: [i128; 4]) -> Option<Interval> {
     Some((*values.iter().min()?, *values.iter().max()?))
+}
+
+impl<'a> Meaning<'a> {
+    /// What an integer expression leaves when it is divided by a number, where the text or the capture says it.
+    pub fn residue(&self, node: Node<'a>, modulus: i128) -> Option<i128> {
+        self.residue_within(node, modulus, 16)
+    }
+
+    fn residue_within(&self, node: Node<'a>, modulus: i128, left: u32) -> Option<i128> {
+        let left = left.checked_sub(1)?;
+        let node = self.uncast(node);
+        if let Some(value) = self.known(node) {
+            return Some(value.rem_euclid(modulus));
+        }
+        match node.kind() {
+            "binary_expression" => {
+                let (a, b) = (
+                    node.child_by_field_name("left")?,
+                    node.child_by_field_name("right")?,
+                );
+                let (x, y) = (
+                    self.residue_within(a, modulus, left),
+                    self.residue_within(b, modulus, left),
+                );
+                match self.operator(node) {
+                    "*" if x == Some(0) && self.type_of(b).is_integer()
+                        || y == Some(0) && self.type_of(a).is_integer() =>
+                    {
+                        Some(0)
+                    }
+                    "*" => Some((x? * y?).rem_euclid(modulus)),
+                    "+" => Some((x? + y?).rem_euclid(modulus)),
+                    "-" => Some((x? - y?).rem_euclid(modulus)),
+                    _ => None,
+                }
+            }
+            "identifier" => match self.names.resolve(node) {
+                Binding::Local(variable) => {
+                    let body = self.function(node)?.child_by_field_name("body")?;
+                    let keeps = !self.may_change(node, body)
+                        && self.type_of_variable(&variable).is_integer();
+                    self.residue_within(variable.value().filter(|_| keeps)?, modulus, left)
+                }
+                _ => None,
+            },
+            _ => None,
+        }
+    }
 }

@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use tree_sitter::Node;
 
 use super::edit::Edit;
+use super::groups::is_unconditional;
 use super::loops::{Loop, beginning, in_block, indent};
 use super::meaning::Meaning;
 use super::memory::Base;
 use super::scene::Scene;
 use super::types::{Type, vector};
-use super::vector::is_unconditional;
+
 use super::{Operator, Proposal};
 use crate::tokens;
 
@@ -98,9 +99,11 @@ fn element<'a>(meaning: &Meaning<'a>, found: &Loop<'a>, places: &[Node<'a>]) -> 
     }
     if places.iter().any(|place| {
         place.parent().is_some_and(|parent| {
-            matches!(parent.kind(), "pointer_expression" | "sizeof_expression")
-                || parent.kind() == "subscript_expression"
-                    && parent.child_by_field_name("argument") == Some(*place)
+            matches!(
+                parent.kind(),
+                "pointer_expression" | "sizeof_expression" | "decltype"
+            ) || parent.kind() == "subscript_expression"
+                && parent.child_by_field_name("argument") == Some(*place)
         })
     }) {
         return None;
@@ -137,7 +140,7 @@ fn element<'a>(meaning: &Meaning<'a>, found: &Loop<'a>, places: &[Node<'a>]) -> 
         return None;
     }
     let text = meaning.scene.unit.text();
-    let start = beginning(found.node);
+    let at = beginning(found.node);
     let blanks = indent(text, found.node.start_byte());
     let name = meaning
         .names
@@ -147,34 +150,42 @@ fn element<'a>(meaning: &Meaning<'a>, found: &Loop<'a>, places: &[Node<'a>]) -> 
         .constant(found.start)
         .zip(meaning.constant(found.bound))
         .is_some_and(|(start, bound)| {
+            let small = |number| (0..=i128::from(i32::MAX)).contains(&number);
+            if !small(start) || !small(bound) {
+                return false;
+            }
             if found.up {
                 start < bound
             } else {
                 start > bound
             }
         });
-    let condition = format!(
-        "{} {} {}",
-        meaning.atom(found.start),
-        found.comparison,
-        meaning.atom(found.bound)
-    );
+    // As the counter has it: what is converted may be another number.
+    let start = match meaning.type_of(found.start) == meaning.type_of(found.variable) {
+        true => meaning.atom(found.start),
+        false => format!(
+            "static_cast<{}>({})",
+            meaning.type_of(found.variable).spelled()?,
+            meaning.of(found.start)
+        ),
+    };
+    let condition = format!("{start} {} {}", found.comparison, meaning.atom(found.bound));
     let mut edits: Vec<Edit> = places
         .iter()
         .map(|place| Edit::replace(place.byte_range(), name.clone()))
         .collect();
     match (stored, runs) {
         (false, true) => edits.push(Edit::insert(
-            start,
+            at,
             format!("const {words} {name} = {place};\n{blanks}"),
         )),
         (false, false) => edits.push(Edit::insert(
-            start,
+            at,
             format!("const {words} {name} = {condition} ? {place} : {words}();\n{blanks}"),
         )),
         (true, true) => {
             edits.push(Edit::insert(
-                start,
+                at,
                 format!("{words} {name} = {place};\n{blanks}"),
             ));
             edits.push(Edit::insert(
@@ -184,7 +195,7 @@ fn element<'a>(meaning: &Meaning<'a>, found: &Loop<'a>, places: &[Node<'a>]) -> 
         }
         (true, false) => {
             edits.push(Edit::insert(
-                start,
+                at,
                 format!("if ({condition}) {{\n{blanks}{words} {name} = {place};\n{blanks}"),
             ));
             edits.push(Edit::insert(

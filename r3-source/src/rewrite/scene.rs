@@ -6,7 +6,7 @@ use tree_sitter::Node;
 
 use super::edit::Edit;
 use super::facts::Facts;
-use crate::directive::{self, Directive};
+use crate::directive::{self, Directive, GridWish};
 use crate::syntax::{Function, Unit, walk};
 
 /// A file, its kernel, and what may be changed.
@@ -55,6 +55,25 @@ impl<'a> Scene<'a> {
             .ok()
             .flatten()
             .unwrap_or_default()
+    }
+
+    /// The wish for a part of the threads along a dimension. `Scale` counts recorded blocks: where the text wishes a block of another
+    /// size, that size counts too; nothing when the recorded one is not known then.
+    pub(crate) fn part_of_grid(&self, dimension: usize, parts: u32) -> Option<Directive> {
+        let mut directive = self.directive();
+        let (mut times, mut by) = (1, u64::from(parts));
+        if let Some(block) = directive.block {
+            let at = |sizes: [u32; 3]| sizes.get(dimension).copied().map(u64::from);
+            times = at(self.facts.block?)?;
+            by *= at(block)?;
+        }
+        let (mut divisor, mut rest) = (times, by);
+        while rest != 0 {
+            (divisor, rest) = (rest, divisor % rest);
+        }
+        let lowest = |number: u64| u32::try_from(number.checked_div(divisor)?).ok();
+        *directive.grid.get_mut(dimension)? = GridWish::Scale(lowest(times)?, lowest(by)?);
+        Some(directive)
     }
 
     /// The comment that says how the kernel is launched: in place of the one that is there, or at the top of its body.

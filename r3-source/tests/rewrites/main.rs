@@ -6,3 +6,4 @@ mod operators;
 mod properties;
 mod replay;
 mod samples;
+mod soundness;
