@@ -236,6 +236,15 @@ impl Browser {
         value.as_str().unwrap_or_default().to_owned()
     }
 
+    /// Waits until something is true: what a click sets off may come after it.
+    pub fn wait_until(&mut self, expression: &str) {
+        let until = Instant::now() + PATIENCE;
+        while self.value(expression) != Value::Bool(true) {
+            assert!(Instant::now() < until, "it never became true: {expression}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
     /// Clicks in the middle of the first element that a selector finds, with the mouse: what lies above it would get the click.
     pub fn click(&mut self, selector: &str) {
         let place = self.value(&format!(

@@ -19,6 +19,15 @@ fn sample(name: &str) -> PathBuf {
         .join(name)
 }
 
+/// What a source may hold: in a page it must stay text, and be seen.
+const HOSTILE: &str = "</script><script>document.title='taken'</script><img src=x onerror=\"document.title='taken'\"><!-- \u{2028}\u{202e}";
+
+/// A text as the page shows it.
+fn shown(text: &str) -> String {
+    text.replace('\u{2028}', "⟨U+2028⟩")
+        .replace('\u{202e}', "⟨U+202E⟩")
+}
+
 /// A small search over source on the CPU device, its page, and what is in the page.
 fn searched(bed: &Bed) -> (PathBuf, Value) {
     let folder = bed.path();
@@ -29,6 +38,12 @@ fn searched(bed: &Bed) -> (PathBuf, Value) {
     ] {
         std::fs::copy(sample(from), folder.join(to)).expect("a copy of the sample");
     }
+    let source = folder.join("reduction.cu");
+    let text = std::fs::read_to_string(&source).expect("the sample");
+    let begin = "    float sum = 0.0f;\n";
+    assert!(text.contains(begin));
+    let with = text.replacen(begin, &format!("{begin}    // {HOSTILE}\n"), 1);
+    std::fs::write(&source, with).expect("a source");
     let run = bed
         .evolve(&[
             "evolve",
@@ -78,6 +93,33 @@ fn keep(name: &str, bytes: &[u8]) {
     }
 }
 
+/// Also those that are in no cell: by lists of how variants came out. Each has the text that its difference makes of its parent's.
+fn every_variant_can_be_chosen(browser: &mut Browser, report: &Value) {
+    let lists = browser.value("document.querySelectorAll('#all details').length");
+    for list in 1..=lists.as_u64().expect("a number") {
+        browser.click(&format!("#all details:nth-of-type({list}) > summary"));
+    }
+    let variants = report["variants"].as_array().expect("variants");
+    browser.wait_until(&format!(
+        "document.querySelectorAll('#all a').length === {}",
+        variants.len()
+    ));
+    for one in variants {
+        let number = &one["number"];
+        browser.click(&format!("#all a[data-variant=\"{number}\"]"));
+        assert_eq!(browser.text("#variant h3"), format!("Variant {number}"));
+        let diff = one["diff"].as_str().expect("a difference");
+        assert_eq!(browser.text("#variant pre.diff"), shown(diff));
+        let text = browser.text("#variant pre.source");
+        assert!(text.contains(&shown(HOSTILE)), "{text}");
+        for line in diff.lines().skip(2) {
+            if let Some(line) = line.strip_prefix(['+', ' ']) {
+                assert!(text.contains(&shown(line)), "{line} in {text}");
+            }
+        }
+    }
+}
+
 #[test]
 fn a_click_at_a_cell_shows_the_source_that_is_that_cell_s() {
     let Some(program) = browser::find() else {
@@ -88,6 +130,7 @@ fn a_click_at_a_cell_shows_the_source_that_is_that_cell_s() {
     let (page, report) = searched(&bed);
     let mut browser = Browser::start(&program, 1400, 1000);
     browser.open(&page);
+    browser.wait_until("document.querySelector('#variant h3') !== null");
 
     // Every elite of every island is a button, on the island that it is an elite of.
     let islands = report["islands"].as_array().expect("islands");
@@ -112,25 +155,32 @@ fn a_click_at_a_cell_shows_the_source_that_is_that_cell_s() {
         browser.click(&format!(".heat button[data-variant=\"{elite}\"]"));
         assert_eq!(browser.text("#variant h3"), format!("Variant {elite}"));
         let expected = variant(&report, *elite);
+        let text = expected["text"].as_str().expect("a text");
+        assert!(text.contains(HOSTILE));
+        assert_eq!(browser.text("#variant pre.source"), shown(text));
         assert_eq!(
-            browser.text("#variant pre.source"),
-            expected["text"].as_str().expect("a text")
-        );
-        let shown = browser.text("#variant pre.diff");
-        assert_eq!(
-            shown.trim_end(),
-            expected["diff"].as_str().expect("a difference").trim_end()
+            browser.text("#variant pre.diff"),
+            shown(expected["diff"].as_str().expect("a difference"))
         );
         let pressed = browser.value("[...document.querySelectorAll('.heat [aria-pressed=true]')].map((one) => one.dataset.variant)");
         let pressed = pressed.as_array().expect("buttons");
-        let shown = elite.to_string();
+        let number = elite.to_string();
         assert!(
-            !pressed.is_empty() && pressed.iter().all(|one| one.as_str() == Some(&shown)),
+            !pressed.is_empty() && pressed.iter().all(|one| one.as_str() == Some(&number)),
             "{pressed:?}"
         );
     }
     keep("light.png", &browser.picture());
     keep("page.pdf", &browser.print());
+
+    every_variant_can_be_chosen(&mut browser, &report);
+    let title = browser.value("document.title");
+    assert!(
+        title
+            .as_str()
+            .is_some_and(|title| title.contains("block_sums")),
+        "{title}"
+    );
 
     // By the keyboard alone: an arrow goes to another cell, Enter chooses it.
     browser.value("document.querySelector('.heat button').focus()");

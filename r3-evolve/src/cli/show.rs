@@ -8,6 +8,7 @@ use super::output::Output;
 use super::{Failure, unfinished};
 use crate::evolve::variant::VariantNumber;
 use crate::evolve::view::{RunView, VariantView, is_evolve};
+use crate::report::{self, data::Stage};
 use crate::result::{self, text};
 use crate::space::Space;
 use crate::store::{CandidateNumber, Evaluation, Phase, Reason, Store, key};
@@ -56,10 +57,25 @@ fn is_hash(name: &str) -> bool {
 fn variant(args: &Args, store: &Store, name: &str, out: &mut Output) -> Result<(), Failure> {
     let view = RunView::of(store).map_err(Failure::new)?;
     let one = find_variant(&view, name).map_err(Failure::new)?;
+    let is_best = find_variant(&view, BEST_VARIANT).is_ok_and(|best| best.number == one.number);
     if args.json {
-        return out.json(one);
+        let way = is_best.then(|| report::gather::way(&view, one.number));
+        return out.json(&Shown { one, way });
     }
-    out.text(&result::variant::variant(&view, one))
+    out.text(&result::variant::variant(&view, one))?;
+    if is_best {
+        out.text(&report::steps(&view, one.number))?;
+    }
+    Ok(())
+}
+
+/// A variant, and of the best one the steps that led to it.
+#[derive(serde::Serialize)]
+struct Shown<'v> {
+    #[serde(flatten)]
+    one: &'v VariantView,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    way: Option<Vec<Stage>>,
 }
 
 /// What `best` stands for where a variant is named.

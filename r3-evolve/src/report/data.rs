@@ -29,6 +29,10 @@ pub struct Report {
     pub best: Option<i64>,
     /// The best so far over the search.
     pub curve: Curve,
+    /// The steps on the way to the best, and which of them mattered.
+    pub way: Vec<Stage>,
+    /// What is under way, or was when the run was left: what, and how many.
+    pub open: Vec<(String, u64)>,
     /// Islands.
     pub islands: Vec<Island>,
     /// Variants, by number.
@@ -92,6 +96,52 @@ pub struct Curve {
     pub variants: u64,
     /// Seconds of the whole search.
     pub seconds: f64,
+    /// When it did not go on.
+    #[serde(default)]
+    pub pauses: Vec<Pause>,
+}
+
+/// A time in which the search did not go on.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Pause {
+    /// After so many evaluations.
+    pub evaluations: u64,
+    /// For so many seconds; `None` when nobody knows.
+    pub seconds: Option<f64>,
+    /// Why.
+    pub why: String,
+}
+
+/// A step on the way to a variant: what it changed, and what was seen of it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Stage {
+    /// The variant that it made.
+    pub variant: i64,
+    /// Of which one: its first parent.
+    pub from: i64,
+    /// Which others were its parents.
+    pub with: Vec<i64>,
+    /// How it came about.
+    pub operator: String,
+    /// The model or the rewrite.
+    pub by: String,
+    /// What was done, in a line.
+    pub what: String,
+    /// Each with the configuration that was best for it.
+    pub best: Seen,
+    /// Both as their texts are, without passes, bounds or another launch.
+    pub plain: Seen,
+}
+
+/// Two times, and whether they differ.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Seen {
+    /// Before the step.
+    pub before: Option<Times>,
+    /// After it.
+    pub after: Option<Times>,
+    /// `gained`, `no difference seen`, `worse` or `not measured`.
+    pub seen: String,
 }
 
 /// Something better was found.
@@ -166,6 +216,7 @@ pub struct Variant {
 
 /// A configuration that was tried.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Tried {
     /// Number of the evaluation.
     pub number: i64,
@@ -185,6 +236,7 @@ pub struct Tried {
 
 /// A launch.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Launch {
     /// Its number.
     pub launch: String,

@@ -8,11 +8,14 @@ use super::words;
 
 /// Size of the drawing, in its own units.
 const WIDTH: f64 = 760.0;
-const HEIGHT: f64 = 300.0;
+const HEIGHT: f64 = 310.0;
 /// What is around the plot: left, right, top, bottom.
-const MARGIN: (f64, f64, f64, f64) = (56.0, 132.0, 14.0, 44.0);
+const MARGIN: (f64, f64, f64, f64) = (70.0, 132.0, 24.0, 44.0);
 /// Least distance of two labels at the right.
 const APART: f64 = 15.0;
+
+/// Least distance of two pauses that are both named.
+const NAMED: f64 = 110.0;
 
 /// From values to places.
 struct Scale {
@@ -93,6 +96,7 @@ fn write_curve(out: &mut String, of: &Report, x: &Scale, y: &Scale) -> std::fmt:
         ))
     )?;
     axes(out, x, y)?;
+    pauses(out, of, x, y)?;
     let mut labels = vec![(1.0, "captured binary".to_owned(), "captured")];
     if let Some(source) = of.source {
         if source.low < source.high {
@@ -147,17 +151,62 @@ fn write_curve(out: &mut String, of: &Report, x: &Scale, y: &Scale) -> std::fmt:
     writeln!(out, "</svg>")
 }
 
-fn axes(out: &mut String, x: &Scale, y: &Scale) -> std::fmt::Result {
-    for tick in y.ticks(5.0) {
+/// Where the search did not go on: no evaluation says so.
+fn pauses(out: &mut String, of: &Report, x: &Scale, y: &Scale) -> std::fmt::Result {
+    let mut named = f64::NEG_INFINITY;
+    for pause in &of.curve.pauses {
+        let at = x.at(pause.evaluations as f64);
+        let long = pause.seconds.map(words::duration);
         writeln!(
             out,
-            "<line class=\"rule\" x1=\"{:.1}\" x2=\"{:.1}\" y1=\"{2:.1}\" y2=\"{2:.1}\"/><text class=\"tick end\" x=\"{3:.1}\" y=\"{4:.1}\">{5}</text>",
+            "<g class=\"pause\"><line x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{:.1}\" y2=\"{:.1}\"/><title>{}</title>",
+            y.start,
+            y.end,
+            html(&match &long {
+                Some(long) => format!("{} ({long})", pause.why),
+                None => pause.why.clone(),
+            })
+        )?;
+        if at - named >= NAMED {
+            named = at;
+            let text = long.map_or_else(|| "stopped".to_owned(), |long| format!("paused {long}"));
+            // Within the plot at its right end.
+            let (place, class) = if x.end - at < NAMED {
+                (at - 4.0, "end")
+            } else {
+                (at + 4.0, "begin")
+            };
+            writeln!(
+                out,
+                "<text class=\"{class}\" x=\"{place:.1}\" y=\"{:.1}\">{}</text>",
+                y.end - 6.0,
+                html(&text)
+            )?;
+        }
+        writeln!(out, "</g>")?;
+    }
+    Ok(())
+}
+
+fn axes(out: &mut String, x: &Scale, y: &Scale) -> std::fmt::Result {
+    let ticks = y.ticks(5.0);
+    let digits = digits(&ticks);
+    let middle = f64::midpoint(y.start, y.end);
+    writeln!(
+        out,
+        "<text class=\"tick middle\" x=\"14\" y=\"{middle:.1}\" transform=\"rotate(-90 14 {middle:.1})\">part of the captured binary's time</text>"
+    )?;
+    for tick in ticks {
+        writeln!(
+            out,
+            "<line class=\"rule\" x1=\"{:.1}\" x2=\"{:.1}\" y1=\"{2:.1}\" y2=\"{2:.1}\"/><text class=\"tick end\" x=\"{3:.1}\" y=\"{4:.1}\">{5:.6$}</text>",
             x.start,
             x.end,
             y.at(tick),
             x.start - 8.0,
             y.at(tick) + 4.0,
-            short(tick)
+            tick,
+            digits
         )?;
     }
     for tick in x.ticks(6.0) {
@@ -178,6 +227,16 @@ fn axes(out: &mut String, x: &Scale, y: &Scale) -> std::fmt::Result {
         f64::midpoint(x.start, x.end),
         y.start + 36.0
     )
+}
+
+/// Digits behind the point with which all values of an axis can be told apart: the same for all of them.
+fn digits(ticks: &[f64]) -> usize {
+    let exact = |digits: &usize| {
+        let factor = 10f64.powi(*digits as i32);
+        let whole = |tick: &f64| (tick * factor - (tick * factor).round()).abs() < 1e-6;
+        ticks.iter().all(whole)
+    };
+    (0..6).find(exact).unwrap_or(6)
 }
 
 /// A value of an axis, without zeros at its end.
@@ -290,6 +349,7 @@ mod tests {
                 evaluations: 100,
                 variants: 30,
                 seconds: 9.0,
+                ..Curve::default()
             },
             ..Report::default()
         }
@@ -335,5 +395,56 @@ mod tests {
         };
         let ticks: Vec<String> = scale.ticks(5.0).into_iter().map(short).collect();
         assert_eq!(ticks, ["0.7", "0.8", "0.9", "1"]);
+    }
+
+    #[test]
+    fn labels_of_an_axis_have_as_many_digits_as_tell_them_apart() {
+        for (from, to) in [
+            (0.948, 0.9491),
+            (0.94, 1.1),
+            (0.0, 2.0),
+            (0.63, 1.04),
+            (0.9999, 1.0),
+        ] {
+            let scale = Scale {
+                from,
+                to,
+                start: 0.0,
+                end: 1.0,
+            };
+            let ticks = scale.ticks(5.0);
+            let digits = digits(&ticks);
+            let mut labels: Vec<String> = ticks
+                .iter()
+                .map(|tick| format!("{tick:.digits$}"))
+                .collect();
+            assert!(labels.len() > 1, "{from} to {to}");
+            labels.dedup();
+            assert_eq!(labels.len(), ticks.len(), "{labels:?}");
+        }
+    }
+
+    #[test]
+    fn a_pause_is_in_the_curve_with_how_long_it_was_and_why() {
+        let mut report = report(&[1.02, 0.9]);
+        let pause = |evaluations, seconds| crate::report::data::Pause {
+            evaluations,
+            seconds,
+            why: "no <answer>".to_owned(),
+        };
+        report.curve.pauses = vec![
+            pause(12, Some(200.0)),
+            pause(13, Some(1.0)),
+            pause(99, None),
+        ];
+        let svg = curve(&report);
+        assert_eq!(svg.matches("class=\"pause\"").count(), 3);
+        assert!(
+            svg.contains("paused 3:20 min") && svg.contains(">stopped<"),
+            "{svg}"
+        );
+        // Two that are near each other have one name; both say why.
+        assert!(!svg.contains("paused 1 s"));
+        assert_eq!(svg.matches("no &lt;answer&gt;").count(), 3);
     }
 }

@@ -6,7 +6,7 @@
 //! 2. [`data`]: everything that a report says, as plain data: what `--json` prints, and what is in the page.
 //! 3. [`gather`]: that data, from a run.
 //! 4. [`page`](mod@page): one file of HTML that stands alone. [`draw`]: its figures. [`escape`]: what keeps text from being taken for HTML.
-//! 5. [`status()`], [`dashboard()`]: text.
+//! 5. [`status()`], [`steps()`], [`dashboard()`]: text.
 //!
 //! # Invariants
 //!
@@ -30,9 +30,12 @@ pub mod escape;
 
 pub mod status;
 
+pub mod steps;
+
 pub mod dashboard;
 
 pub use dashboard::dashboard;
 pub use data::Report;
 pub use page::page;
 pub use status::status;
+pub use steps::steps;

@@ -2,16 +2,19 @@
 
 mod heat;
 mod lineage;
+mod pack;
 mod tables;
+mod way;
 
 use std::fmt::Write;
 
 use super::data::{Report, Variant};
 use super::draw;
-use super::escape::{html, json};
+use super::escape::html;
 use super::words;
 
 const STYLE: &str = include_str!("page/style.css");
+const UNPACK: &str = include_str!("page/unpack.js");
 const SCRIPT: &str = include_str!("page/script.js");
 
 /// What the page may do: show what is in it. Nothing is fetched, sent or framed.
@@ -37,21 +40,22 @@ fn write_page(out: &mut String, of: &Report) -> std::fmt::Result {
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n\
          <title>{} – r3-evolve</title>\n<style>\n{STYLE}</style>\n</head>\n<body>",
-        html(&of.kernel)
+        html(&of.kernel.chars().take(HEADING).collect::<String>())
     )?;
     writeln!(
         out,
-        "<header>\n<h1>{}</h1>\n<p>{}, on {}</p>\n<p>{}.</p>\n</header>",
-        html(&of.kernel),
+        "<header>\n{}<p>{}, on {}</p>\n<p>{}.</p>\n</header>",
+        name(&of.kernel),
         html(&of.file),
         html(&of.device),
         html(&of.state)
     )?;
-    let sections: [(&str, &str, Body); 8] = [
+    let sections: [(&str, &str, Body); 9] = [
         ("result", "Result", result),
         ("curve", "Best so far", curve),
         ("map", "Map", map),
         ("best", "The best source", best),
+        ("way", "What mattered", way::way),
         ("lineage", "Lineage", lineage),
         ("statistics", "Operators and models", statistics),
         ("finals", "Measured at length", tables::finals),
@@ -70,12 +74,25 @@ fn write_page(out: &mut String, of: &Report) -> std::fmt::Result {
         body(out, of)?;
         writeln!(out, "</section>")?;
     }
-    // Plain numbers and texts: there is nothing in it that cannot be written.
-    let data = serde_json::to_string(of).unwrap_or_else(|_| "{}".to_owned());
     writeln!(
         out,
-        "</main>\n<script type=\"application/json\" id=\"data\">{}</script>\n<script>\n{SCRIPT}</script>\n</body>\n</html>",
-        json(&data)
+        "</main>\n<script type=\"text/plain\" id=\"data\">{}</script>\n<script>\n{UNPACK}{SCRIPT}</script>\n</body>\n</html>",
+        pack::pack(of)
+    )
+}
+
+/// Letters of a kernel's name that are a heading. Names of templates have thousands.
+const HEADING: usize = 160;
+
+fn name(kernel: &str) -> String {
+    if kernel.chars().count() <= HEADING {
+        return format!("<h1>{}</h1>\n", html(kernel));
+    }
+    let begin: String = kernel.chars().take(HEADING).collect();
+    format!(
+        "<h1>{}…</h1>\n<details><summary>The whole name</summary><p class=\"name\">{}</p></details>\n",
+        html(&begin),
+        html(kernel)
     )
 }
 
@@ -113,26 +130,38 @@ fn curve(out: &mut String, of: &Report) -> std::fmt::Result {
     }
     writeln!(
         out,
-        "<figure>\n{svg}<figcaption>Time as a part of the captured binary's, of the best variant that was checked on every launch; \
-         bands are intervals. Less is better. These are figures of the search.</figcaption>\n</figure>"
+        "<figure>\n<div class=\"scroll\" tabindex=\"0\">{svg}</div><figcaption>Time as a part of the captured binary's, of the best variant that was checked on every launch; \
+         bands are intervals. Less is better. These are figures of the search.{}</figcaption>\n</figure>",
+        match (of.best, of.curve.steps.last()) {
+            (Some(best), Some(last)) if best != last.variant => format!(
+                " The run ends with variant {}, which was found to be the best when all were measured at length.",
+                link(best)
+            ),
+            _ => String::new(),
+        }
     )?;
     tables::steps(out, of)
 }
 
 fn map(out: &mut String, of: &Report) -> std::fmt::Result {
     if of.islands.iter().all(|island| island.grid.cells.is_empty()) {
-        return writeln!(out, "<p>No variant is right so far.</p>");
+        writeln!(
+            out,
+            "<p>No variant is right so far.</p>\n<div class=\"map\"><div class=\"islands\">"
+        )?;
+    } else {
+        writeln!(
+            out,
+            "<p>Each cell shows the time of its best variant as a part of the captured binary's. Choose a cell to see its source; arrow keys \
+             go from cell to cell. Edges lie so that the variants that were seen fall evenly between them, unless they were set.</p>\n\
+             <div class=\"map\"><div class=\"islands\">"
+        )?;
+        heat::legend(out, of)?;
+        for island in &of.islands {
+            heat::island(out, of, island)?;
+        }
     }
-    writeln!(
-        out,
-        "<p>Each cell shows the time of its best variant as a part of the captured binary's. Choose a cell to see its source. \
-         Edges lie so that the variants that were seen fall evenly between them, unless they were set.</p>\n\
-         <div class=\"map\"><div class=\"islands\">"
-    )?;
-    heat::legend(out, of)?;
-    for island in &of.islands {
-        heat::island(out, of, island)?;
-    }
+    writeln!(out, "<div id=\"all\"></div>")?;
     writeln!(
         out,
         "</div>\n<article id=\"variant\" tabindex=\"-1\" aria-live=\"polite\" aria-label=\"Chosen variant\">\
@@ -150,9 +179,6 @@ fn best(out: &mut String, of: &Report) -> std::fmt::Result {
     let Some(best) = of.best.and_then(|number| variant(of, number)) else {
         return writeln!(out, "<p>Nothing is right so far.</p>");
     };
-    let Some(given) = variant(of, 1) else {
-        return Ok(());
-    };
     writeln!(
         out,
         "<p>Variant <a href=\"#v{0}\" data-variant=\"{0}\">{0}</a>{1}.</p>",
@@ -166,9 +192,12 @@ fn best(out: &mut String, of: &Report) -> std::fmt::Result {
             )
         }
     )?;
-    if best.number == given.number {
+    if best.parents.is_empty() {
         return writeln!(out, "<p>It is the source as given.</p>");
     }
+    let Some(given) = variant(of, 1) else {
+        return Ok(());
+    };
     let difference = r3_source::diff::unified(
         &given.text,
         &best.text,
@@ -189,7 +218,8 @@ fn diff(out: &mut String, text: &str) -> std::fmt::Result {
             Some('@') => "place",
             _ => "same",
         };
-        writeln!(out, "<span class=\"{class}\">{}</span>", html(line))?;
+        // The end of a line is within its block: between blocks it would be a line of its own.
+        write!(out, "<span class=\"{class}\">{}\n</span>", html(line))?;
     }
     writeln!(out, "</pre>")
 }
@@ -200,6 +230,7 @@ fn lineage(out: &mut String, of: &Report) -> std::fmt::Result {
 
 fn statistics(out: &mut String, of: &Report) -> std::fmt::Result {
     tables::verdicts(out, of)?;
+    tables::open(out, of)?;
     tables::operators(out, of)?;
     tables::models(out, of)?;
     tables::islands(out, of)?;

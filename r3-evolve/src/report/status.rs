@@ -33,6 +33,9 @@ fn write(out: &mut String, of: &Report) -> std::fmt::Result {
     if !came.is_empty() {
         writeln!(out, "  {}", came.join(", "))?;
     }
+    if !of.open.is_empty() {
+        writeln!(out, "  not over: {}", words::open(&of.open))?;
+    }
     if let Some(source) = &of.source {
         writeln!(out, "source as given  {}", words::times(source))?;
     }
@@ -93,6 +96,16 @@ fn write(out: &mut String, of: &Report) -> std::fmt::Result {
         .collect();
     if !load.is_empty() {
         writeln!(out, "busy             {}", load.join(", "))?;
+    }
+    for pause in &of.curve.pauses {
+        let long = pause.seconds.map(words::duration);
+        let long = long.map_or_else(String::new, |long| format!(", {long}"));
+        writeln!(
+            out,
+            "paused           after {}{long}: {}",
+            words::count(pause.evaluations, "evaluation"),
+            pause.why
+        )?;
     }
     for note in &of.notes {
         writeln!(out, "note: {note}")?;

@@ -7,6 +7,15 @@ use super::data::Times;
 use crate::evolve::variant::Operator;
 use crate::result::text::time;
 
+/// A step after which the time is less: intervals are apart, by more than what the same code differs by.
+pub const GAINED: &str = "gained";
+/// A step after which the time is more.
+pub const WORSE: &str = "worse";
+/// A step of which nothing can be told from noise.
+pub const NO_DIFFERENCE: &str = "no difference seen";
+/// A step with a variant at one end that has no time.
+pub const NOT_MEASURED: &str = "not measured";
+
 /// What a verdict means, for somebody who does not know the words.
 #[must_use]
 pub fn meaning(verdict: Verdict) -> &'static str {
@@ -139,14 +148,25 @@ pub fn dollars(cost: f64) -> String {
     }
 }
 
-/// A count: `1 variant`, `7 variants`.
+/// A count: `1 variant`, `7 variants`, `2 launches`, `3 questions to a model`.
 #[must_use]
 pub fn count(count: u64, of: &str) -> String {
     if count == 1 {
-        format!("1 {of}")
-    } else {
-        format!("{count} {of}s")
+        return format!("1 {of}");
     }
+    let (noun, rest) = match of.split_once(' ') {
+        Some((noun, rest)) => (noun, format!(" {rest}")),
+        None => (of, String::new()),
+    };
+    let end = if noun.ends_with("ch") { "es" } else { "s" };
+    format!("{count} {noun}{end}{rest}")
+}
+
+/// What is under way: `2 slots, 1 evaluation`.
+#[must_use]
+pub fn open(of: &[(String, u64)]) -> String {
+    let parts: Vec<String> = of.iter().map(|(what, many)| count(*many, what)).collect();
+    parts.join(", ")
 }
 
 /// A timing's two times: the captured binary's and the candidate's.
@@ -227,5 +247,7 @@ mod tests {
             (count(1, "cell"), count(0, "cell")),
             ("1 cell".into(), "0 cells".into())
         );
+        assert_eq!(count(4, "launch"), "4 launches");
+        assert_eq!(count(2, "question to a model"), "2 questions to a model");
     }
 }

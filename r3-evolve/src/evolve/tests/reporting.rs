@@ -2,10 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use super::bed::Bed;
+use r3_models::scripted::Scripted;
+use r3_replay::evaluate::Verdict;
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::bed::{Bed, Looker, SOURCE, Slow, only_seems_right, verdict};
 use crate::evolve::slot::{Ended, Opening};
+use crate::evolve::variant::VariantNumber;
 use crate::evolve::view::RunView;
-use crate::report::{self, Report};
+use crate::report::{self, Report, words};
 use crate::store::Store;
 
 fn run(counts: bool) -> (Bed, Store, RunView) {
@@ -158,5 +163,155 @@ fn the_status_has_a_line_for_every_island_operator_and_model() {
             )),
             "{status}"
         );
+    }
+}
+
+#[test]
+fn each_step_on_the_way_to_the_best_has_the_times_before_and_after() {
+    for counts in [true, false] {
+        let (.., view) = run(counts);
+        let report = Report::of(&view);
+        let best = report.best.unwrap();
+        assert!(best > 1, "the search found nothing");
+        assert_eq!(report.way.last().unwrap().variant, best);
+        for stage in &report.way {
+            let of = |number| view.variant(VariantNumber(number)).unwrap();
+            let (before, after) = (of(stage.from), of(stage.variant));
+            assert_eq!(after.lineage.parents[0].0, stage.from);
+            let median = |of: &Option<report::data::Times>| of.map(|times| times.median);
+            assert_eq!(
+                median(&stage.best.before),
+                before.ratio.map(|ratio| ratio.median)
+            );
+            assert_eq!(
+                median(&stage.best.after),
+                after.ratio.map(|ratio| ratio.median)
+            );
+            if let (Some(before), Some(after)) = (stage.best.before, stage.best.after) {
+                let apart = before.low > after.high || before.high < after.low;
+                let told = stage.best.seen != words::NO_DIFFERENCE;
+                // Apart, and yet nearer than noise, is no difference; what is told apart is apart.
+                assert!(apart || !told, "{stage:?}");
+            }
+        }
+        // As text and in the page: every step, with what it changed.
+        let text = report::steps(&view, VariantNumber(best));
+        let page = report::page(&report);
+        for stage in &report.way {
+            assert!(text.contains(&format!("{:>4} of {}", stage.variant, stage.from)));
+            assert!(page.contains(&format!("Step to variant {}", stage.variant)));
+            assert!(text.contains(&stage.best.seen) && page.contains(&stage.best.seen));
+        }
+        assert!(
+            text.lines().any(|line| line.starts_with("       @@")),
+            "{text}"
+        );
+    }
+    let (.., view) = run(true);
+    assert_eq!(report::steps(&view, VariantNumber(1)), "");
+}
+
+#[test]
+fn a_run_that_was_left_says_what_was_under_way_and_when_it_stood_still() {
+    let bed = Bed::new(true, 400).with_models();
+    let mut store = bed.create();
+    let mut ask = bed.ask();
+    ask.down = 3..8;
+    let mut watch = Looker {
+        leave_after: Some(14),
+        clock: Some(bed.tune.clock.clone()),
+        ..Looker::default()
+    };
+    let left = bed.run(&mut store, &mut bed.evaluator(), Some(&mut ask), &mut watch);
+    assert!(left.is_err(), "it was to be left");
+    let view = RunView::of(&store).unwrap();
+    let open = view.slots.iter().filter(|slot| slot.closing.is_none());
+    let open = open.count() as u64;
+    assert!(open > 0);
+    let report = Report::of(&view);
+    assert!(
+        report.open.contains(&("slot".to_owned(), open)),
+        "{:?}",
+        report.open
+    );
+    let said = words::count(open, "slot");
+    assert!(report::status(&view).contains(&format!("not over: {said}")));
+    assert!(report::page(&report).contains(&said));
+    let pause = &report.curve.pauses[0];
+    assert!(
+        pause.seconds.is_some_and(|seconds| seconds > 0.0),
+        "{pause:?}"
+    );
+    assert!(pause.why.contains("the test took it away"), "{pause:?}");
+    assert!(pause.evaluations <= report.curve.evaluations);
+}
+
+/// The last text of a prompt in which the kernel is, changed in a line: longer and longer, each another one.
+fn changed(prompt: &str, by: u64) -> String {
+    let begin = prompt.rfind("__global__ void k(").unwrap();
+    let kernel = &prompt[begin..];
+    let kernel = kernel.split("\n}\n").next().unwrap();
+    let mut lines: Vec<String> = kernel.lines().map(str::to_owned).collect();
+    let places: Vec<usize> = (0..lines.len())
+        .filter(|place| lines[*place].contains("sum +="))
+        .collect();
+    let place = places[(by % places.len() as u64) as usize];
+    if by.is_multiple_of(3) && places.len() > 8 {
+        lines.remove(place);
+    } else {
+        lines.insert(
+            place,
+            format!(
+                "            sum += x[i] * {}.{}f;",
+                by / 8 % 100,
+                by / 1000 % 1000
+            ),
+        );
+    }
+    format!("```cuda\n{}\n}}\n```\n", lines.join("\n"))
+}
+
+/// Leaves a run with thousands of variants in the folder that `R3_LONG_RUN` names, for the figures of `docs/performance.md`:
+/// `R3_LONG_RUN=long cargo test -p r3-evolve a_long_run -- --ignored`.
+#[test]
+#[ignore = "takes minutes"]
+fn a_long_run() {
+    let mut bed = Bed::new(false, 10_800).with_models();
+    let helpers = include_str!("../../../../capture-samples/programs/nbody.cu");
+    bed.program.text = format!("{helpers}\n{SOURCE}");
+    // The table knows the right source by its text.
+    while verdict(&bed.program.text) != Verdict::Right || only_seems_right(&bed.program.text) {
+        bed.program.text.push('\n');
+    }
+    bed.settings.islands.count = 3;
+    let mut store = bed.create();
+    let mut ask = Slow::new(Scripted::texts(|request| {
+        let all = request.messages.iter();
+        let all: String = all.map(|one| one.content.as_str()).collect();
+        changed(&all, xxh3_64(all.as_bytes()))
+    }));
+    bed.run(
+        &mut store,
+        &mut bed.evaluator(),
+        Some(&mut ask),
+        &mut Looker::default(),
+    )
+    .unwrap();
+    let view = RunView::of(&store).unwrap();
+    let page = report::page(&Report::of(&view));
+    eprintln!("{} variants, {} bytes", view.variants.len(), page.len());
+    assert!(view.variants.len() > 3000);
+    drop(store);
+    if let Some(folder) = std::env::var_os("R3_LONG_RUN") {
+        let from = bed.tune.folder.path().join("run");
+        std::fs::create_dir_all(&folder).unwrap();
+        for file in std::fs::read_dir(from).unwrap() {
+            let file = file.unwrap();
+            std::fs::copy(
+                file.path(),
+                std::path::Path::new(&folder).join(file.file_name()),
+            )
+            .unwrap();
+        }
     }
 }

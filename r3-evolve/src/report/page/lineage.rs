@@ -9,10 +9,21 @@ use crate::report::escape::html;
 
 /// What is to be written next.
 enum Next {
-    /// A variant and what comes of it; whether it is the only one that comes of the line above.
-    Variant(i64, bool),
+    /// A variant and what comes of it.
+    Variant(i64, Place),
     /// The end of a list, or of an item.
     End(&'static str),
+}
+
+/// Where a variant stands in the tree.
+#[derive(Clone, Copy)]
+enum Place {
+    /// Further in than its parent.
+    Within,
+    /// Right below its parent.
+    Below,
+    /// Below its parent, with others that come of it between them.
+    BelowOthers(i64),
 }
 
 /// The tree of elites, of the best, and of all that they come of. A variant stands below its first parent.
@@ -27,6 +38,7 @@ pub(super) fn tree(out: &mut String, of: &Report) -> std::fmt::Result {
         children.entry(parent).or_default().push(*number);
     }
     let on_the_way = ancestors(of, of.best);
+    let weights = weights(&shown, &children);
     let left_out = of.variants.len().saturating_sub(shown.len());
     let omitted = match left_out {
         0 => String::new(),
@@ -35,7 +47,7 @@ pub(super) fn tree(out: &mut String, of: &Report) -> std::fmt::Result {
     };
     writeln!(
         out,
-        "<p>Elites and what they come of; the way to the best is marked. What has an arrow comes of the line above it.{omitted}</p>"
+        "<p>Elites and what they come of; the way to the best is marked. What has an arrow comes of the line above it, or of the one that it names.{omitted}</p>"
     )?;
     writeln!(out, "<ul class=\"tree\">")?;
     let roots = children.get(&None).cloned().unwrap_or_default();
@@ -44,41 +56,61 @@ pub(super) fn tree(out: &mut String, of: &Report) -> std::fmt::Result {
         roots
             .into_iter()
             .rev()
-            .map(|root| Next::Variant(root, false)),
+            .map(|root| Next::Variant(root, Place::Within)),
     );
     while let Some(next) = open.pop() {
-        let (number, only) = match next {
+        let (number, place) = match next {
             Next::End(text) => {
                 writeln!(out, "{text}")?;
                 continue;
             }
-            Next::Variant(number, only) => (number, only),
+            Next::Variant(number, place) => (number, place),
         };
         let Some(one) = variant(of, number) else {
             continue;
         };
-        node(out, of, one, on_the_way.contains(&number), only)?;
-        let below = children.get(&Some(number)).map_or(&[][..], Vec::as_slice);
-        match below {
-            [] => writeln!(out, "</li>")?,
-            // An only child stands below, not further in: long ways stay readable, and no tree is too deep for a browser.
-            [only] => {
-                writeln!(out, "</li>")?;
-                open.push(Next::Variant(*only, true));
-            }
-            several => {
-                writeln!(out, "<ul>")?;
-                open.push(Next::End("</ul></li>"));
-                open.extend(
-                    several
-                        .iter()
-                        .rev()
-                        .map(|child| Next::Variant(*child, false)),
-                );
-            }
+        node(out, of, one, on_the_way.contains(&number), place)?;
+        // The one that leads on stands below, not further in: a tree of sixty generations is as narrow as one of six.
+        let mut others = children.get(&Some(number)).cloned().unwrap_or_default();
+        let leads = |child: &i64| {
+            (
+                on_the_way.contains(child),
+                weights.get(child).copied(),
+                -child,
+            )
+        };
+        let Some(main) = others.iter().copied().max_by_key(leads) else {
+            writeln!(out, "</li>")?;
+            continue;
+        };
+        others.retain(|child| *child != main);
+        if others.is_empty() {
+            writeln!(out, "</li>")?;
+            open.push(Next::Variant(main, Place::Below));
+        } else {
+            writeln!(out, "<ul>")?;
+            open.push(Next::Variant(main, Place::BelowOthers(number)));
+            open.push(Next::End("</ul></li>"));
+            let within = others.into_iter().rev();
+            open.extend(within.map(|child| Next::Variant(child, Place::Within)));
         }
     }
     Ok(())
+}
+
+/// How many variants come of each, itself counted.
+fn weights(
+    shown: &BTreeSet<i64>,
+    children: &BTreeMap<Option<i64>, Vec<i64>>,
+) -> BTreeMap<i64, usize> {
+    let mut weights: BTreeMap<i64, usize> = BTreeMap::new();
+    // What comes of a variant has a larger number.
+    for number in shown.iter().rev() {
+        let below = children.get(&Some(*number)).map_or(&[][..], Vec::as_slice);
+        let of_children: usize = below.iter().filter_map(|child| weights.get(child)).sum();
+        weights.insert(*number, 1 + of_children);
+    }
+    weights
 }
 
 fn node(
@@ -86,7 +118,7 @@ fn node(
     of: &Report,
     one: &Variant,
     on_the_way: bool,
-    only: bool,
+    place: Place,
 ) -> std::fmt::Result {
     let best = of.best == Some(one.number);
     let mut class = String::new();
@@ -120,10 +152,14 @@ fn node(
         out,
         "<li class=\"{}\">{}{} <span class=\"time\">{time}</span>{} <span class=\"by\">{}{with}</span>{}",
         class.trim_end(),
-        if only {
-            "<span class=\"arrow\" role=\"img\" aria-label=\"from the line above:\">↓</span>"
-        } else {
-            ""
+        match place {
+            Place::Within => String::new(),
+            Place::Below =>
+                "<span class=\"arrow\" role=\"img\" aria-label=\"from the line above:\">↓</span>"
+                    .to_owned(),
+            Place::BelowOthers(parent) => format!(
+                "<span class=\"arrow from\"><span role=\"img\" aria-label=\"from\">↓</span> of {parent}:</span> "
+            ),
         },
         link(one.number),
         if best {

@@ -1,22 +1,36 @@
 // Shows the variant that is chosen: by a click, by the keyboard, or by the address (#v12). All text goes in as text.
 "use strict";
-(() => {
-  const report = JSON.parse(document.getElementById("data").textContent);
+function begin() {
+  if (begin.done) return;
+  begin.done = true;
   const panel = document.getElementById("variant");
   if (!panel) return;
-  const variants = new Map(report.variants.map((one) => [one.number, one]));
+  let report;
+  try {
+    report = unpacked(document.getElementById("data").textContent);
+  } catch (error) {
+    panel.textContent = `Single variants cannot be shown: ${error.message}.`;
+    return;
+  }
+  const { variants } = report;
   const children = new Map();
-  for (const one of report.variants) {
+  for (const one of variants.values()) {
     for (const parent of one.parents) {
       if (!children.has(parent)) children.set(parent, []);
       children.get(parent).push(one.number);
     }
   }
 
+  // What has no shape of its own, or turns the order of letters round, is shown by its number: source must be what it looks like.
+  const unseen = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g;
+  const seen = (text) => text.replace(unseen, (letter) => `⟨U+${letter.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`);
+
   function element(name, attributes, ...content) {
     const made = document.createElement(name);
     for (const [key, value] of Object.entries(attributes || {})) made.setAttribute(key, value);
-    made.append(...content.filter((part) => part !== null && part !== undefined));
+    for (const part of content) {
+      if (part !== null && part !== undefined) made.append(typeof part === "string" ? seen(part) : part);
+    }
     return made;
   }
 
@@ -30,8 +44,9 @@
 
   function times(of) {
     if (!of) return "–";
-    if (of.low === of.high) return of.median.toFixed(4);
-    return `${of.median.toFixed(3)} (${of.low.toFixed(3)} to ${of.high.toFixed(3)})`;
+    const { median = 0, low = 0, high = 0 } = of;
+    if (low === high) return median.toFixed(4);
+    return `${median.toFixed(3)} (${low.toFixed(3)} to ${high.toFixed(3)})`;
   }
 
   function pairs(rows) {
@@ -56,9 +71,9 @@
   function difference(text) {
     const box = element("pre", { class: "diff", tabindex: "0" });
     const kinds = { "+": "added", "-": "removed", "@": "place" };
-    text.replace(/\n$/, "").split("\n").forEach((line, index) => {
+    linesOf(text).forEach((line, index) => {
       const kind = index < 2 ? "file" : kinds[line[0]] || "same";
-      box.append(element("span", { class: kind }, line + "\n"));
+      box.append(element("span", { class: kind }, line));
     });
     return box;
   }
@@ -92,21 +107,22 @@
       ? element("p", {}, element("code", {}, one.configuration.join(" ")))
       : element("p", {}, "As the text is: nothing was changed."));
 
-    if (one.diff) {
+    const [text, diff] = [report.text(one.number), report.diff(one.number)];
+    if (diff) {
       parts.push(element("h4", {}, "Difference to variant " + one.parents[0]));
-      parts.push(difference(one.diff));
+      parts.push(difference(diff));
+    } else if (one.parents.length) {
+      parts.push(element("p", {}, `Its text is that of variant ${one.parents[0]}.`));
     }
-    if (one.text) {
-      if (one.diff) parts.push(folded("Whole file", code(one.text)));
-      else parts.push(element("h4", {}, "Source"), code(one.text));
-    } else if (!one.diff) {
-      parts.push(element("p", {}, "Its text is that of its parent."));
+    if (text !== undefined) {
+      if (one.parents.length) parts.push(folded("Whole file", code(text)));
+      else parts.push(element("h4", {}, "Source"), code(text));
     }
 
     if (one.launches.length) {
       parts.push(element("h4", {}, "Measurements"));
       parts.push(table(["#launch", "", "verdict", "#captured binary", "#variant", "#ratio"], one.launches.map((row) => [
-        row.launch, row.role, row.verdict,
+        row.launch || "", row.role || "", row.verdict || "",
         row.took ? row.took[0] : "–", row.took ? row.took[1] : "–", times(row.times),
       ])));
     }
@@ -119,7 +135,7 @@
     }
     if (one.tried.length) {
       const rows = one.tried.map((row) => [
-        String(row.number), row.why, row.configuration.join(" ") || "–",
+        String(row.number), row.why || "", (row.configuration || []).join(" ") || "–",
         row.verdict || "under way", times(row.times), String(row.pairs || "–"),
       ]);
       parts.push(folded(`Evaluations (${rows.length})`,
@@ -175,10 +191,33 @@
     }
   });
 
+  // Every variant that was made, by how it came out: what is in no cell can be chosen here. Lists are made when they are opened.
+  const outcomes = new Map();
+  for (const one of variants.values()) {
+    if (!outcomes.has(one.verdict)) outcomes.set(one.verdict, []);
+    outcomes.get(one.verdict).push(one);
+  }
+  const all = document.getElementById("all");
+  if (variants.size) all.append(element("h3", {}, "All variants, by how they came out"));
+  const cut = (text) => text.length > 140 ? text.slice(0, 140) + "…" : text;
+  for (const [verdict, some] of outcomes) {
+    const list = element("ul", { class: "outcomes", tabindex: "0" });
+    const box = folded(`${verdict} (${some.length})`, list);
+    box.addEventListener("toggle", () => {
+      list.append(...some.map((one) => element("li", {}, link(one.number), " ",
+        one.times ? times(one.times) + " " : null, element("span", { class: "hint" }, cut(one.reason || one.what)))));
+    }, { once: true });
+    all.append(box);
+  }
+
   const addressed = () => {
     const named = /^#v(\d+)$/.exec(location.hash);
     return named ? choose(Number(named[1]), true) : false;
   };
   addEventListener("hashchange", addressed);
   if (!addressed() && report.best !== null) choose(report.best, false);
-})();
+}
+
+// After the page was shown: nobody waits for what can only be clicked.
+requestAnimationFrame(() => setTimeout(begin));
+for (const asked of ["click", "keydown", "hashchange", "beforeprint"]) addEventListener(asked, begin, { capture: true });

@@ -3,13 +3,13 @@
 use std::fmt::Write;
 
 use super::{link, times, variant};
-use crate::report::data::{Model, Operator, Report};
+use crate::report::data::{Model, Operator, Pause, Report};
 use crate::report::escape::html;
 use crate::report::words;
 use crate::tune::summary::gain;
 
 /// A table. Headings that begin with `#` are of columns of numbers; cells are HTML.
-fn table(
+pub(super) fn table(
     out: &mut String,
     caption: &str,
     headings: &[&str],
@@ -131,7 +131,43 @@ pub(super) fn steps(out: &mut String, of: &Report) -> std::fmt::Result {
         ],
         &rows,
     )?;
+    pauses(out, of)?;
     writeln!(out, "</details>")
+}
+
+/// When the search did not go on.
+fn pauses(out: &mut String, of: &Report) -> std::fmt::Result {
+    if of.curve.pauses.is_empty() {
+        return Ok(());
+    }
+    let row = |pause: &Pause| {
+        vec![
+            pause.evaluations.to_string(),
+            pause
+                .seconds
+                .map_or_else(|| "–".to_owned(), words::duration),
+            html(&pause.why),
+        ]
+    };
+    let rows: Vec<Vec<String>> = of.curve.pauses.iter().map(row).collect();
+    table(
+        out,
+        "Times in which the search did not go on",
+        &["#evaluations", "#for", "why"],
+        &rows,
+    )
+}
+
+/// What is under way, or was when the run was left.
+pub(super) fn open(out: &mut String, of: &Report) -> std::fmt::Result {
+    if of.open.is_empty() {
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "<p>Under way, or left when the run was stopped: {}. Nothing of it is counted here.</p>",
+        html(&words::open(&of.open))
+    )
 }
 
 /// How variants came out.

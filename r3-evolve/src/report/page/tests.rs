@@ -110,6 +110,7 @@ fn example() -> Report {
             evaluations: 40,
             variants: 5,
             seconds: 20.0,
+            ..Curve::default()
         },
         islands: vec![
             island(
@@ -142,10 +143,10 @@ fn example() -> Report {
 }
 
 fn data(page: &str) -> Report {
-    let begin = "<script type=\"application/json\" id=\"data\">";
+    let begin = "<script type=\"text/plain\" id=\"data\">";
     let from = page.find(begin).unwrap() + begin.len();
     let to = page[from..].find("</script>").unwrap();
-    serde_json::from_str(&page[from..from + to]).unwrap()
+    pack::tests::unpack(&page[from..from + to])
 }
 
 #[test]
@@ -178,7 +179,7 @@ fn a_page_asks_nothing_of_a_network() {
 
 #[test]
 fn no_text_of_a_run_becomes_part_of_the_page() {
-    let hostile = "</script><script>alert(1)</script><img src=x onerror=\"alert(2)\">'\"<!--";
+    let hostile = "</script><script>alert(1)</script><img src=x onerror=\"alert(2)\">'\"<!-- \0\u{2028}\u{202e}]]>";
     let mut report = example();
     report.kernel = hostile.to_owned();
     report.file = hostile.to_owned();
@@ -246,9 +247,51 @@ fn the_lineage_has_elites_and_their_ancestors_with_lists_that_end() {
 }
 
 #[test]
+fn a_tree_of_many_generations_is_not_deep_and_says_what_comes_of_what() {
+    let mut report = example();
+    // A line of hundreds, and at each of them a child that leads nowhere further.
+    report.variants = (1..=600)
+        .map(|number| Variant {
+            number,
+            elite: true,
+            parents: match number {
+                1 => Vec::new(),
+                2 => vec![1],
+                number if number % 2 == 0 => vec![number - 2],
+                number => vec![number - 1],
+            },
+            ..Variant::default()
+        })
+        .collect();
+    report.best = Some(600);
+    let mut out = String::new();
+    lineage::tree(&mut out, &report).unwrap();
+    assert_eq!(out.matches("<li").count(), 600);
+    let (mut depth, mut most) = (0i64, 0);
+    for part in out.split('<') {
+        depth += i64::from(part.starts_with("ul")) - i64::from(part.starts_with("/ul"));
+        most = most.max(depth);
+    }
+    assert_eq!((depth, most), (0, 2), "{out}");
+    assert!(out.contains("of 300:"));
+}
+
+#[test]
+fn a_name_of_thousands_of_letters_does_not_fill_the_page() {
+    let mut report = example();
+    report.kernel = "void k<".to_owned() + &"std::tuple<int, ".repeat(300);
+    let page = page(&report);
+    let heading = &page[page.find("<h1>").unwrap()..page.find("</h1>").unwrap()];
+    assert!(heading.len() < 1000, "{heading}");
+    assert_eq!(page.matches(&super::html(&report.kernel)).count(), 1);
+}
+
+#[test]
 fn a_run_in_which_nothing_is_right_has_a_page() {
     let page = page(&Report::default());
     assert!(page.contains("No variant is right so far"));
+    // What is wrong can be chosen all the same.
+    assert!(page.contains("id=\"variant\""));
     assert!(page.contains("Nothing was measured at length"));
     assert_eq!(data(&page), Report::default());
 }
