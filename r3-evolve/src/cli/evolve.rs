@@ -6,6 +6,7 @@ use clap::ValueEnum;
 use r3_codegen::recipe::Compiler;
 use r3_codegen::source::files;
 use r3_models::account::Totals;
+use r3_models::ledger::{self, Ledger};
 use r3_models::pool;
 use r3_replay::evaluate::rules::{self, Rule};
 
@@ -366,15 +367,13 @@ impl Going<'_> {
         let mut terminal = Terminal::new(self.signals, self.quiet);
         let folder = self.store.folder().to_owned();
         let began: Environment = self.store.need(key::ENVIRONMENT).map_err(Failure::new)?;
-        let embedded: Option<Totals> = self.store.get(key::EMBEDDED).map_err(Failure::new)?;
-        let mut spent = embedded.unwrap_or_default();
-        for request in self.store.requests().map_err(Failure::new)? {
-            if let Some(answered) = request.answer {
-                spent.add(&request.model, &answered.spent);
-            }
-        }
         let mut pool = match self.models {
-            Some(settings) => Some(pool::Models::new(settings, spent).map_err(Failure::new)?),
+            Some(settings) => {
+                let kept = kept(self.store).map_err(Failure::new)?;
+                let ledger =
+                    Ledger::open(&folder.join(ledger::FILE), &kept).map_err(Failure::new)?;
+                Some(pool::Models::with_ledger(settings, ledger).map_err(Failure::new)?)
+            }
             None => None,
         };
         let models = pool.as_mut().zip(self.models);
@@ -400,6 +399,17 @@ impl Going<'_> {
         })?;
         super::judging::tell(&summary, &folder, self.json, out)
     }
+}
+
+/// What the store has of what models took.
+fn kept(store: &Store) -> Result<Totals, StoreError> {
+    let mut kept: Totals = store.get(key::EMBEDDED)?.unwrap_or_default();
+    for request in store.requests()? {
+        if let Some(answered) = request.answer {
+            kept.add(&request.model, &answered.spent);
+        }
+    }
+    Ok(kept)
 }
 
 impl Source {

@@ -4,12 +4,13 @@
 //! order: whoever goes on with a run goes through all of them again.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use r3_models::chat::Message;
 use r3_replay::remix::pairs::Ratio;
 
 use super::population::{Known, Population};
-use super::slot::Proposal;
+use super::slot::{By, Proposal};
 use super::variant::{IslandNumber, Operator, VariantNumber};
 use super::workshop::Workshop;
 use crate::islands::stream;
@@ -21,18 +22,35 @@ const TRIED: usize = 6;
 
 /// What is asked.
 pub(super) struct Asking {
-    head: Option<Head>,
+    /// Bytes of a prompt at most, and of those models that take less.
+    budget: usize,
+    budgets: BTreeMap<String, usize>,
+    /// By the bytes of a prompt.
+    heads: BTreeMap<usize, Head>,
     shelves: BTreeMap<IslandNumber, Shelf>,
     last: BTreeMap<IslandNumber, Vec<Message>>,
 }
 
 impl Asking {
-    pub fn new() -> Self {
+    /// For prompts of so many bytes at most, and as many as each model takes.
+    pub fn new(most: usize, models: Option<&r3_models::settings::Settings>) -> Self {
+        let models = models.map_or(&[][..], |settings| &settings.models);
+        let budgets = models
+            .iter()
+            .filter_map(|model| Some((model.name.clone(), model.prompt_bytes()?.min(most))))
+            .collect();
         Self {
-            head: None,
+            budget: most,
+            budgets,
+            heads: BTreeMap::new(),
             shelves: BTreeMap::new(),
             last: BTreeMap::new(),
         }
+    }
+
+    /// Bytes of a prompt for a model, at most.
+    pub fn budget(&self, model: &str) -> usize {
+        self.budgets.get(model).copied().unwrap_or(self.budget)
     }
 
     /// The question of a slot, what its answer is put into, and the bytes that it shares with the one before on its island.
@@ -44,7 +62,10 @@ impl Asking {
         island: IslandNumber,
         proposal: &Proposal,
     ) -> Result<Option<(Vec<Message>, Target, u64)>, HeadError> {
-        let budget = shop.settings.models.prompt_bytes;
+        let budget = match &proposal.by {
+            By::Model(choice) => self.budget(&choice.model),
+            By::Rewrite(_) => self.budget,
+        };
         let program = &population.program;
         let parent = proposal
             .parents
@@ -60,16 +81,15 @@ impl Asking {
             .original()
             .and_then(|known| known.best.as_ref())
             .map(|best| best.ratio);
-        if self.head.is_none() {
-            self.head = Some(head(shop, program, &original, source, budget)?);
-        }
-        let Some(head) = &self.head else {
-            return Ok(None);
+        let head = match self.heads.entry(budget) {
+            Entry::Occupied(made) => made.into_mut(),
+            Entry::Vacant(place) => place.insert(head(shop, program, &original, source, budget)?),
         };
+        let room = self.budget / 3;
         let shelf = self
             .shelves
             .entry(island)
-            .or_insert_with(|| Shelf::new(budget / 3));
+            .or_insert_with(|| Shelf::new(room));
         let wanted: Vec<Example> = proposal
             .examples
             .iter()

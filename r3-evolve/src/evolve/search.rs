@@ -223,7 +223,10 @@ impl Search<'_, '_> {
         Ok(Run {
             population,
             rewriting: Rewriting::default(),
-            asking: Asking::new(),
+            asking: Asking::new(
+                settings.models.prompt_bytes,
+                self.models.as_ref().map(|models| models.settings),
+            ),
             replay,
             replay_told: told.into_iter().map(|(_, slot)| slot).collect(),
             open: BTreeMap::new(),

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use r3_models::account::Totals;
 use r3_models::chat::{Finish, Spent};
+use r3_models::ledger::{self, Book, Lost};
 use r3_replay::evaluate::candidate::LaunchChange;
 use r3_replay::evaluate::describe::KernelDescription;
 use r3_replay::evaluate::{Outcome, Plan, Verdict};
@@ -71,6 +72,9 @@ pub struct RunView {
     pub requests: Vec<RequestView>,
     /// What models took, by name.
     pub models: Totals,
+    /// Requests that were sent and of which the run has no answer, by model, with what they can have taken at most. None of it is in
+    /// `models`.
+    pub unanswered: BTreeMap<String, Lost>,
     /// What became of each model's answers, by name.
     pub answers: BTreeMap<String, Answers>,
     /// What became of each operator's proposals.
@@ -348,7 +352,10 @@ impl RunView {
                 requests.push(request_view(request, row.island));
             }
         }
+        let ledger = store.folder().join(ledger::FILE);
+        let book = Book::read(&ledger).map_err(|error| store.damaged(error))?;
         let mut view = Self {
+            unanswered: book.not_in(&models, true),
             environment: store.need(key::ENVIRONMENT)?,
             launches: ground.choice.clone(),
             phase: store.get(key::PHASE)?.unwrap_or(Phase::Search),

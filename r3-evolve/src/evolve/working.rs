@@ -504,7 +504,7 @@ impl Search<'_, '_> {
             });
             return Ok(());
         };
-        let budget = self.shop.settings.models.prompt_bytes;
+        let budget = run.asking.budget(model);
         let messages = prompt::repair(&work.conversation, &answer, wrong, budget);
         let shared = prompt::shared_prefix(&work.conversation, &messages) as u64;
         work.turn += 1;

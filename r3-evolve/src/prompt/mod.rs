@@ -25,6 +25,7 @@ pub mod failure;
 pub mod head;
 pub mod parent;
 pub mod reply;
+mod short;
 pub mod target;
 pub mod task;
 pub mod text;
@@ -51,14 +52,15 @@ pub fn conversation(
     budget: usize,
 ) -> Vec<Message> {
     let room = |question: &str| budget.saturating_sub(head.text().len() + question.len());
-    let mut question = task::question(parent, task, |number| shelf.shows(number));
+    let short = head.is_short();
+    let mut question = task::question(parent, task, short, |number| shelf.shows(number));
     let (mut content, shown) = shelf.text(room(&question));
     if task
         .refers_to()
         .is_some_and(|number| shelf.shows(number) && !shown.contains(&number))
     {
         // The question refers to an example that there is no room for: then it is part of the question.
-        question = task::question(parent, task, |_| false);
+        question = task::question(parent, task, short, |_| false);
         content = shelf.text(room(&question)).0;
     }
     content.push_str(&question);

@@ -235,11 +235,15 @@ fn limits(
     limits
 }
 
-/// The parent as a part of a prompt.
-pub(super) fn shown(parent: &Parent) -> String {
+/// Lines of measurements and of what was tried before that are shown where there is little room.
+const FEW: usize = 2;
+
+/// The parent as a part of a prompt. `short`: there is little room.
+pub(super) fn shown(parent: &Parent, short: bool) -> String {
+    let most = if short { FEW } else { usize::MAX };
     let mut text = format!("# The parent: variant {}\n\n", parent.number.0);
     if let Some(measured) = &parent.measured {
-        for line in &measured.lines {
+        for line in measured.lines.iter().take(most) {
             let _ = writeln!(text, "- {}", one_line(line, 800));
         }
         if !measured.limits.is_empty() {
@@ -255,7 +259,9 @@ pub(super) fn shown(parent: &Parent) -> String {
     text.push_str(&regions(&parent.target.texts()));
     if !parent.tried.is_empty() {
         text.push_str("\nTried on it before, without success:\n");
-        for line in &parent.tried {
+        // The latest are last.
+        let before = parent.tried.len().saturating_sub(most);
+        for line in parent.tried.iter().skip(before) {
             let _ = writeln!(text, "- {}", one_line(line, 300));
         }
     }

@@ -51,13 +51,15 @@ impl Task {
 /// Bytes of a report of what is wrong, at most.
 const MOST_WRONG: usize = 6 * 1024;
 
-/// Parent and task, as the end of the conversation's last message. `shown` says which variants stand among the examples.
+/// Parent and task, as the end of the conversation's last message. `shown` says which variants stand among the examples; `short`, that
+/// there is little room.
 pub(super) fn question(
     parent: &Parent,
     task: &Task,
+    short: bool,
     shown: impl Fn(VariantNumber) -> bool,
 ) -> String {
-    let mut text = parent_shown(parent);
+    let mut text = parent_shown(parent, short);
     text.push_str("# The task\n\n");
     match task {
         Task::Improve { direction } => {
@@ -125,7 +127,7 @@ pub(super) fn repair(
         content: format!(
             "{}\n\nPut this right, and answer in one of the forms above. If your code was compiled, it is what definitions and edits now go into; if the \
              answer could not be used, it has changed nothing.",
-            bounded(wrong, MOST_WRONG)
+            bounded(wrong, MOST_WRONG.min(budget / 4))
         ),
     };
     // The first question always stays, since services keep what they computed for it; earlier answers go when there is no room.

@@ -332,7 +332,7 @@ fn long_examples_are_shown_as_differences_and_longer_ones_not_at_all() {
 
 #[test]
 fn a_source_that_does_not_fit_is_refused_with_what_to_do() {
-    let error = head_of(&forces(), &[], 2000).unwrap_err();
+    let error = head_of(&forces(), &[], 1500).unwrap_err();
     assert!(error.to_string().contains("r3: evolve begin"), "{error}");
 }
 
@@ -363,6 +363,54 @@ fn no_prompt_is_longer_than_its_budget() {
         messages[1].content
     );
     assert!(bytes(&messages) <= head.text().len() + 6000);
+}
+
+/// A model of one's own that takes two or four thousand tokens, as a third of them is kept for its answer.
+#[test]
+fn a_small_budget_has_a_short_head_and_holds_kernel_task_and_repair() {
+    let target = forces();
+    for (budget, examples) in [(4096, 0), (7000, 1)] {
+        let head = head_of(&target, &["relative = 1e-4".to_owned()], budget).unwrap();
+        assert!(head.text().len() < 2200, "{}", head.text());
+        for part in [
+            "forces(float4 const*, float4*, int)",
+            "`n`: `int`",
+            "relative = 1e-4",
+            "leave printf out",
+            "```cuda",
+        ] {
+            assert!(head.text().contains(part), "{part}: {}", head.text());
+        }
+        let mut shelf = Shelf::new(budget / 3);
+        shelf.place(&[example(7, &variant(&target, 4), 0.9)], &target);
+        let mut parent = parent(2, &target, 0.9);
+        parent.tried = (0..6).map(|n| format!("idea {n}: wrong")).collect();
+        let messages = conversation(&head, &shelf, &parent, &Task::Simplify, budget);
+        assert!(bytes(&messages) <= budget, "{budget}: {}", bytes(&messages));
+        let question = &messages[1].content;
+        assert!(question.contains("sum.x += f.x;"), "the kernel: {question}");
+        assert!(
+            question.contains("idea 5") && !question.contains("idea 3"),
+            "{question}"
+        );
+        assert_eq!(
+            question.matches("## Variant").count(),
+            examples,
+            "{question}"
+        );
+        let answer = format!("```cuda\n{}```", "int x;\n".repeat(300));
+        let repaired = repair(&messages, &answer, &"error: no\n".repeat(1000), budget);
+        // Half of an answer that is shown is worth more than none.
+        assert!(
+            bytes(&repaired) <= budget + budget / 8 + 300,
+            "{}",
+            bytes(&repaired)
+        );
+    }
+    // Two kilobytes of source are too much for a prompt of four.
+    let comment = format!("// {}\n    float s =", "x".repeat(1500));
+    let long = target_of(&target.file.replace("float s =", &comment), "forces");
+    assert!(head_of(&long, &[], 4096).is_err());
 }
 
 /// Lines that are headings of the prompt: those outside of fences.

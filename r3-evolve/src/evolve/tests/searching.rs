@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use r3_models::scripted::Scripted;
+use r3_models::settings::Part;
 use r3_replay::evaluate::Verdict;
 
 use super::bed::*;
@@ -223,6 +224,58 @@ fn proposals_that_failed_are_not_counted_as_variants() {
         summary.end,
         view.counts
     );
+}
+
+#[test]
+fn a_model_that_takes_little_gets_prompts_that_leave_room_for_an_answer() {
+    let longest = |context: Option<u32>| {
+        let mut bed = Bed::new(true, 300).with_models();
+        let settings = bed.models.as_mut().unwrap();
+        for model in &mut settings.models {
+            model.context = context;
+        }
+        let mut store = bed.create();
+        bed.go(&mut store).unwrap();
+        let requests = store.requests().unwrap();
+        assert!(requests.iter().any(|one| one.turn > 0), "and repairs");
+        let bytes = requests
+            .iter()
+            .map(|one| crate::prompt::bytes(&one.messages));
+        bytes.max().unwrap()
+    };
+    let mut small = r3_models::settings::Model::new("m", Part::Accurate);
+    small.context = Some(4096);
+    let most = small.prompt_bytes().unwrap();
+    assert!(longest(Some(4096)) <= most);
+    assert!(longest(None) > most);
+}
+
+#[test]
+fn what_was_sent_and_never_answered_is_told_apart_from_what_models_took() {
+    let bed = Bed::new(true, 60).with_models();
+    let mut store = bed.create();
+    bed.go(&mut store).unwrap();
+    assert!(RunView::of(&store).unwrap().unanswered.is_empty());
+    let sent = |number: u64| {
+        format!(
+            "{{\"sent\":{{\"number\":{number},\"model\":\"m\",\"prompt\":1000,\"completion\":500,\"cost\":0.25}}}}\n"
+        )
+    };
+    let ledger = store.folder().join(r3_models::ledger::FILE);
+    // Killed with one under way, went on, and ended with another one.
+    let text = format!(
+        "{{\"begin\":{{}}}}\n{}{{\"begin\":{{}}}}\n{}",
+        sent(0),
+        sent(0)
+    );
+    std::fs::write(ledger, text).unwrap();
+    let view = RunView::of(&store).unwrap();
+    let lost = view.unanswered["m"];
+    assert_eq!(
+        (lost.requests, lost.prompt, lost.completion),
+        (2, 2000, 1000)
+    );
+    assert!(!view.models.models.contains_key("m"));
 }
 
 #[test]
