@@ -41,6 +41,8 @@ pub struct Report {
     pub operators: Vec<Operator>,
     /// What models brought and took.
     pub models: Vec<Model>,
+    /// Requests that were sent and of which the run has no answer, with what they can have taken at most. It is in no other figure.
+    pub unanswered: Vec<Unanswered>,
     /// Part of the bytes of a prompt that the one before on the same island had, too, over all prompts; `None` without prompts.
     pub shared_prefix: Option<f64>,
     /// Variants by verdict.
@@ -304,6 +306,21 @@ pub struct Model {
     pub cost: f64,
     /// Seconds under way.
     pub seconds: f64,
+}
+
+/// Requests to a model that were sent and of which the run has no answer.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Unanswered {
+    /// The model.
+    pub model: String,
+    /// How many.
+    pub requests: u64,
+    /// Tokens of their prompts, at most.
+    pub prompt: u64,
+    /// Tokens of answers, at most.
+    pub completion: u64,
+    /// US dollars, at most.
+    pub cost: f64,
 }
 
 /// A finalist.

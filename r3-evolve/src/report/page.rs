@@ -233,6 +233,9 @@ fn statistics(out: &mut String, of: &Report) -> std::fmt::Result {
     tables::open(out, of)?;
     tables::operators(out, of)?;
     tables::models(out, of)?;
+    for unanswered in &of.unanswered {
+        writeln!(out, "<p>{}.</p>", html(&words::unanswered(unanswered)))?;
+    }
     tables::islands(out, of)?;
     tables::load(out, of)
 }

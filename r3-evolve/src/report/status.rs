@@ -89,6 +89,9 @@ fn write(out: &mut String, of: &Report) -> std::fmt::Result {
             words::dollars(model.cost)
         )?;
     }
+    for unanswered in &of.unanswered {
+        writeln!(out, "note: {}", words::unanswered(unanswered))?;
+    }
     let load: Vec<String> = of
         .load
         .iter()

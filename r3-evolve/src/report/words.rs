@@ -3,7 +3,7 @@
 use r3_replay::evaluate::outcome::{Behaviour, Role, Timing, Unit, Worst};
 use r3_replay::evaluate::{Outcome, Verdict};
 
-use super::data::Times;
+use super::data::{Times, Unanswered};
 use crate::evolve::variant::Operator;
 use crate::result::text::time;
 
@@ -167,6 +167,27 @@ pub fn count(count: u64, of: &str) -> String {
 pub fn open(of: &[(String, u64)]) -> String {
     let parts: Vec<String> = of.iter().map(|(what, many)| count(*many, what)).collect();
     parts.join(", ")
+}
+
+/// Requests of which the run has no answer, and what they can have taken.
+#[must_use]
+pub fn unanswered(of: &Unanswered) -> String {
+    let (have, they) = if of.requests == 1 {
+        ("has", "it was under way when the run ended, or still is")
+    } else {
+        (
+            "have",
+            "they were under way when the run ended, or still are",
+        )
+    };
+    format!(
+        "{} to {} {have} no answer ({they}): up to {} tokens in, {} out and {} are not counted",
+        count(of.requests, "request"),
+        of.model,
+        of.prompt,
+        of.completion,
+        dollars(of.cost)
+    )
 }
 
 /// A timing's two times: the captured binary's and the candidate's.

@@ -246,6 +246,26 @@ fn a_run_that_was_left_says_what_was_under_way_and_when_it_stood_still() {
     assert!(pause.evaluations <= report.curve.evaluations);
 }
 
+#[test]
+fn what_was_sent_and_has_no_answer_is_told_apart_from_what_was_paid() {
+    let (.., mut view) = run(true);
+    let calm = Report::of(&view);
+    assert!(calm.unanswered.is_empty() && !report::status(&view).contains("no answer ("));
+    let lost = r3_models::ledger::Lost {
+        requests: 3,
+        prompt: 12_345,
+        completion: 6000,
+        cost: 0.02,
+    };
+    view.unanswered.insert("a <model>".to_owned(), lost);
+    let report = Report::of(&view);
+    let said = "3 requests to a <model> have no answer (they were under way when the run ended, or still are): \
+                up to 12345 tokens in, 6000 out and $ 0.0200 are not counted";
+    assert!(report::status(&view).contains(&format!("note: {said}")));
+    assert!(report::page(&report).contains(&report::escape::html(said)));
+    assert_eq!(report.models, calm.models);
+}
+
 /// The last text of a prompt in which the kernel is, changed in a line: longer and longer, each another one.
 fn changed(prompt: &str, by: u64) -> String {
     let begin = prompt.rfind("__global__ void k(").unwrap();

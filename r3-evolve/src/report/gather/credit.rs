@@ -7,7 +7,7 @@ use r3_models::chat::Spent;
 use crate::evolve::slot::Opening;
 use crate::evolve::variant::VariantNumber;
 use crate::evolve::view::{Answers, RunView};
-use crate::report::data::{Model, Operator};
+use crate::report::data::{Model, Operator, Unanswered};
 use crate::report::words;
 
 /// What a slot's proposal was: its operator and who made it.
@@ -145,4 +145,17 @@ pub(super) fn models(run: &RunView) -> Vec<Model> {
             }
         })
         .collect()
+}
+
+/// What was sent and has no answer, by model.
+pub(super) fn unanswered(run: &RunView) -> Vec<Unanswered> {
+    let lost = run.unanswered.iter().filter(|(_, lost)| lost.requests > 0);
+    lost.map(|(model, lost)| Unanswered {
+        model: model.clone(),
+        requests: lost.requests,
+        prompt: lost.prompt,
+        completion: lost.completion,
+        cost: lost.cost,
+    })
+    .collect()
 }

@@ -68,6 +68,7 @@ impl Report {
                 .collect(),
             operators: credit::operators(run),
             models: credit::models(run),
+            unanswered: credit::unanswered(run),
             shared_prefix: run.shared(),
             verdicts: run
                 .counts
