@@ -369,7 +369,7 @@ fn no_prompt_is_longer_than_its_budget() {
 #[test]
 fn a_small_budget_has_a_short_head_and_holds_kernel_task_and_repair() {
     let target = forces();
-    for (budget, examples) in [(4096, 0), (7000, 1)] {
+    for budget in [4096, 7000] {
         let head = head_of(&target, &["relative = 1e-4".to_owned()], budget).unwrap();
         assert!(head.text().len() < 2200, "{}", head.text());
         for part in [
@@ -393,19 +393,12 @@ fn a_small_budget_has_a_short_head_and_holds_kernel_task_and_repair() {
             question.contains("idea 5") && !question.contains("idea 3"),
             "{question}"
         );
-        assert_eq!(
-            question.matches("## Variant").count(),
-            examples,
-            "{question}"
-        );
+        assert!(question.contains("## Variant 7"), "{question}");
         let answer = format!("```cuda\n{}```", "int x;\n".repeat(300));
         let repaired = repair(&messages, &answer, &"error: no\n".repeat(1000), budget);
-        // Half of an answer that is shown is worth more than none.
-        assert!(
-            bytes(&repaired) <= budget + budget / 8 + 300,
-            "{}",
-            bytes(&repaired)
-        );
+        // Half of an answer and of what is wrong are worth more than none: they take from the room of the next answer.
+        let most = budget + budget / 8 + budget / 4 + 400;
+        assert!(bytes(&repaired) <= most, "{}", bytes(&repaired));
     }
     // Two kilobytes of source are too much for a prompt of four.
     let comment = format!("// {}\n    float s =", "x".repeat(1500));
