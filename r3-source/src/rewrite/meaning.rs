@@ -1,6 +1,6 @@
 //! A scene with the meaning of its names: what operators ask.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::ops::Range;
 
 use tree_sitter::Node;
@@ -14,8 +14,8 @@ pub struct Meaning<'a> {
     pub scene: Scene<'a>,
     /// Its names.
     pub names: Names<'a>,
-    /// The definitions of the kernel and of the functions that it reaches.
-    reached: HashSet<Range<usize>>,
+    /// The definitions of the kernel and of the functions that it reaches, with whether they are for the device.
+    reached: HashMap<Range<usize>, bool>,
 }
 
 impl<'a> Meaning<'a> {
@@ -34,8 +34,11 @@ impl<'a> Meaning<'a> {
                 .unit
                 .reached(scene.kernel)
                 .into_iter()
-                .map(|function| function.definition)
-                .chain([scene.kernel.definition.clone()])
+                .chain([scene.kernel.clone()])
+                .map(|function| {
+                    let on_device = function.kernel || function.device;
+                    (function.definition, on_device)
+                })
                 .collect(),
         }
     }
@@ -68,15 +71,13 @@ impl<'a> Meaning<'a> {
 
     /// Whether a node is in the kernel, or in a function of the device that the kernel reaches.
     pub fn on_device(&self, node: Node<'a>) -> bool {
-        self.function(node)
-            .filter(|node| self.reached.contains(&node.byte_range()))
-            .and_then(|node| self.scene.unit.function(node))
-            .is_some_and(|function| function.kernel || function.device)
+        let function = self.function(node);
+        function.is_some_and(|node| self.reached.get(&node.byte_range()) == Some(&true))
     }
 
     /// Whether a definition is the kernel's, or of a function that the kernel reaches.
     pub fn is_reached(&self, definition: Node<'a>) -> bool {
-        self.reached.contains(&definition.byte_range())
+        self.reached.contains_key(&definition.byte_range())
     }
 
     /// Whether a node is where device code computes: not in a constant of the language, which must be one for the compiler.

@@ -8,7 +8,7 @@ use r3_source::syntax::Unit;
 
 use crate::samples::{self, Sample, root};
 
-fn clang() -> Option<PathBuf> {
+pub fn clang() -> Option<PathBuf> {
     ["/usr/lib/llvm-22/bin/clang++", "/usr/bin/clang++-22"]
         .iter()
         .map(PathBuf::from)

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod compile;
+mod host;
 mod operators;
 mod properties;
 mod replay;
