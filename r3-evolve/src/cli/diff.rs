@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::Failure;
 use super::output::Output;
 use super::show::find_variant;
-use crate::evolve::view::{RunView, is_evolve};
+use crate::evolve::view::{Integrity, RunView, VariantView, is_evolve};
 use crate::store::Store;
 
 /// What differs between two variants of a run, as a unified diff.
@@ -41,8 +41,16 @@ pub fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
             (from.unwrap_or(to), to)
         }
     };
-    let name = |number: i64| format!("{} variant {number}", view.program.name);
-    let names = (name(from.number.0), name(to.number.0));
+    let name = |one: &VariantView| {
+        let state = match one.integrity {
+            Integrity::Checked => "",
+            Integrity::Refused => ", refused",
+            Integrity::NotRight => ", not right",
+            Integrity::Screened | Integrity::CheckedOtherwise => ", not checked",
+        };
+        format!("{} variant {}{state}", view.program.name, one.number.0)
+    };
+    let names = (name(from), name(to));
     out.text(&r3_source::diff::unified(
         &from.text,
         &to.text,

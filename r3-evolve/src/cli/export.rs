@@ -7,6 +7,7 @@ use r3_replay::evaluate::Candidate;
 use r3_replay::evaluate::describe::KernelDescription;
 
 use super::output::Output;
+use super::variant::Wanted;
 use super::{Failure, show, unfinished};
 use crate::evolve::variant::{Variant, VariantNumber};
 use crate::evolve::view::{RunView, is_evolve};
@@ -24,9 +25,17 @@ pub struct Args {
     /// Folder of the run.
     run: PathBuf,
 
+    /// A variant of a search over source, by its number, `given` or `best`, for --format source or nvcc-flags [default: what the
+    /// run found].
+    variant: Option<String>,
+
     /// In which form.
     #[arg(long, value_enum)]
     format: Format,
+
+    /// Where the variant was only screened, check it first: on every launch, and with perturbed inputs.
+    #[arg(long, requires = "variant")]
+    check: bool,
 
     /// File to write [default: standard output].
     #[arg(short, long, value_name = "FILE")]
@@ -61,6 +70,23 @@ pub fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
 }
 
 fn bytes(args: &Args) -> Result<Vec<u8>, Failure> {
+    if let Some(name) = &args.variant {
+        let flags = match args.format {
+            Format::Source => false,
+            Format::NvccFlags => true,
+            Format::R3t | Format::T4 | Format::Json | Format::Recorded => {
+                return Err(Failure::new(
+                    "a variant can be had as --format source or nvcc-flags; the other forms are those of a whole run",
+                ));
+            }
+        };
+        return Wanted {
+            run: &args.run,
+            name,
+            check: args.check,
+        }
+        .bytes(flags);
+    }
     let store = Store::look(&args.run).map_err(Failure::new)?;
     let text = store.text(key::SPACE).map_err(Failure::new)?;
     let space = Space::from_toml(&text.unwrap_or_default()).map_err(Failure::new)?;

@@ -23,7 +23,7 @@ use crate::tune::settings::{Approximation, Budget, DeviceSetting, Fine};
 use crate::tune::{ArchiveFile, Environment, Ground, Settings, Summary, TuneError};
 
 /// Where and how candidates are judged.
-#[derive(clap::Args)]
+#[derive(Default, clap::Args)]
 pub struct Judging {
     /// Where candidates run [default: the GPU when there is one].
     #[arg(long, value_enum)]

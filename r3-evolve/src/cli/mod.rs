@@ -5,6 +5,7 @@ mod dashboard;
 mod diff;
 mod evolve;
 mod export;
+mod going_on;
 mod judging;
 mod output;
 mod report;
@@ -16,6 +17,7 @@ mod status;
 mod terminal;
 mod times;
 mod tune;
+mod variant;
 
 use std::process::ExitCode;
 

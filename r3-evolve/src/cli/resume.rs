@@ -4,14 +4,14 @@ use std::path::PathBuf;
 
 use super::Failure;
 use super::evolve::{Going, Limits, ModelArgs, space};
-use super::judging::{Judging, absolute, environment, refuse_another, refuse_changes};
+use super::going_on::GoingOn;
+use super::judging::{Judging, absolute, refuse_changes};
 use super::output::Output;
-use super::signals::{Preparing, Signals};
 use crate::evolve::{self, EvolveError};
 use crate::program::Program;
 use crate::store::{Store, StoreError, key};
-use crate::tune::clock::{Clock, SystemClock};
-use crate::tune::{ArchiveFile, Environment, Settings, TuneError, ground};
+use crate::tune::Settings;
+use crate::tune::clock::SystemClock;
 
 /// Goes on with a search over source that was stopped or killed, or that has larger limits now.
 ///
@@ -79,65 +79,34 @@ pub fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
         settings.limits = args.limits.limits();
     }
     let models = args.models.again(&settings)?;
-    let archive = ArchiveFile::read(&base.archive).map_err(|error| {
-        let moved = !base.archive.exists();
-        Failure::new(format!(
-            "{error}{}",
-            if moved {
-                ": --archive FILE says where it lies now"
-            } else {
-                ""
-            }
-        ))
-    })?;
-    let was: Environment = store.need(key::ENVIRONMENT).map_err(Failure::new)?;
-    // What can be said without a server is said first.
-    if !args.force {
-        refuse_another(&archive, &was, &base)?;
-    }
-    let clock = SystemClock::default();
-    let signals = Signals::listen().map_err(Failure::new)?;
-    let preparing = Preparing::watch(&signals, {
-        let left = format!("{}: {}", folder.display(), EvolveError::Left);
-        move || left
-    })
-    .map_err(Failure::new)?;
-    let mut server = args
-        .judging
-        .connect(&base, Some(folder.join("serve.log")))?;
-    let mut ground = ground(&mut server, &base).map_err(Failure::new)?;
     let given: Program = store.need(key::GIVEN).map_err(Failure::new)?;
-    let space = space(&base, &ground, &given)?;
-    let now = environment(&mut server, &archive, &ground, space.digest())?;
-    let changes = now.changes(&was);
-    if !changes.is_empty() && !args.force {
-        return Err(Failure::new(TuneError::Changed(changes)));
+    let mut again = GoingOn {
+        store: &store,
+        settings: &base,
+        judging: &args.judging,
+        force: args.force,
+        moved: "--archive FILE says where it lies now",
+        left: format!("{}: {}", folder.display(), EvolveError::Left),
     }
-    preparing.over();
-    // Launches and the original's times are those that the run began with.
-    ground.choice = store.need(key::LAUNCHES).map_err(Failure::new)?;
-    ground.prepared = store.need(key::PREPARED).map_err(Failure::new)?;
+    .prepare(|ground| Ok(space(&base, ground, &given)?.digest()))?;
+    let clock = SystemClock::default();
     let write = |store: &Store| -> Result<(), StoreError> {
-        for change in &changes {
-            store.event(clock.unix(), "changed", change)?;
-        }
         evolve::reopen(store, &base, &settings)?;
         store.put(key::SETTINGS, &base)?;
         store.put(key::EVOLVE, &settings)?;
-        store.put(key::ENVIRONMENT, &now)?;
-        store.event(clock.unix(), "resume", "the run goes on")
+        again.note(store, &clock)
     };
     write(&store).map_err(Failure::new)?;
     Going {
         store: &mut store,
         base: &base,
         settings: &settings,
-        ground: &ground,
+        ground: &again.ground,
         given,
         models: models.as_ref(),
-        server: &mut server,
+        server: &mut again.server,
         clock: &clock,
-        signals,
+        signals: again.signals,
         json: args.json,
         quiet: args.quiet,
     }

@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 
 use r3_codegen::source::files;
 
+use super::going_on::GoingOn;
 use super::judging::{
-    self, Judging, Unborn, absolute, clear, environment, launches, refuse_another, refuse_changes,
+    self, Judging, Unborn, absolute, clear, environment, launches, refuse_changes,
 };
 use super::output::Output;
 use super::signals::{Preparing, Signals};
@@ -240,45 +241,25 @@ fn resume(args: &Args, out: &mut Output) -> Result<(), Failure> {
         })?;
     let before: Settings = store.need(key::SETTINGS).map_err(Failure::new)?;
     let settings = changed_settings(args, &before)?;
-    let archive = ArchiveFile::read(&settings.archive).map_err(Failure::new)?;
-    let was: Environment = store.need(key::ENVIRONMENT).map_err(Failure::new)?;
-    // What can be said without a server is said first.
-    if !args.force {
-        refuse_another(&archive, &was, &settings)?;
-    }
     let space = match &args.space {
         Some(path) => read_space(path)?,
         None => Space::from_toml(&old_space).map_err(Failure::new)?,
     };
-    let clock = SystemClock::default();
-    let signals = Signals::listen().map_err(Failure::new)?;
-    let preparing = Preparing::watch(&signals, {
-        let left = format!("{}: {}", folder.display(), TuneError::Left);
-        move || left
-    })
-    .map_err(Failure::new)?;
-    let mut server = args
-        .judging
-        .connect(&settings, Some(folder.join("serve.log")))?;
-    let mut ground = ground(&mut server, &settings).map_err(Failure::new)?;
-    let now = environment(&mut server, &archive, &ground, space.digest())?;
-    let changes = now.changes(&was);
-    if !changes.is_empty() && !args.force {
-        return Err(Failure::new(TuneError::Changed(changes)));
+    let mut again = GoingOn {
+        store: &store,
+        settings: &settings,
+        judging: &args.judging,
+        force: args.force,
+        moved: "name ARCHIVE, where it lies now",
+        left: format!("{}: {}", folder.display(), TuneError::Left),
     }
-    preparing.over();
-    // Launches and the original's times are those that the run began with.
-    ground.choice = store.need(key::LAUNCHES).map_err(Failure::new)?;
-    ground.prepared = store.need(key::PREPARED).map_err(Failure::new)?;
+    .prepare(|_| Ok(space.digest()))?;
+    let clock = SystemClock::default();
     let write = |store: &Store| -> Result<(), TuneError> {
-        for change in &changes {
-            store.event(clock.unix(), "changed", change)?;
-        }
         reopen(store, &settings)?;
         store.put(key::SETTINGS, &settings)?;
-        store.put(key::ENVIRONMENT, &now)?;
         store.put_text(key::SPACE, &space.to_toml())?;
-        store.event(clock.unix(), "resume", "the run goes on")?;
+        again.note(store, &clock)?;
         Ok(())
     };
     write(&store).map_err(Failure::new)?;
@@ -287,10 +268,10 @@ fn resume(args: &Args, out: &mut Output) -> Result<(), Failure> {
         &mut store,
         &settings,
         &space,
-        &ground,
-        &mut server,
+        &again.ground,
+        &mut again.server,
         &clock,
-        signals,
+        again.signals,
         out,
     )
 }

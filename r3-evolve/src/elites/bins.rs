@@ -126,24 +126,21 @@ impl FromStr for Axis {
     }
 }
 
-/// Edges between bins for values that were seen. A value on an edge lies in the bin above it.
-pub(super) fn edges(bins: &Bins, seen: impl Iterator<Item = f64>) -> Vec<f64> {
+/// Edges between bins for values that were seen: so many different ones, and each by its place in their order. A value on an edge
+/// lies in the bin above it.
+pub(super) fn edges(bins: &Bins, count: usize, value: impl Fn(usize) -> Option<f64>) -> Vec<f64> {
     let bins = match bins {
         Bins::Fixed(edges) => return edges.clone(),
         Bins::Quantiles(bins) => usize::from(*bins),
     };
-    let mut values: Vec<f64> = seen.filter(|value| value.is_finite()).collect();
-    values.sort_by(f64::total_cmp);
-    values.dedup();
-    let count = values.len();
     let bins = bins.min(count);
     let mut edges: Vec<f64> = (1..bins)
         .filter_map(|bin| {
             let first = (bin * count).div_ceil(bins);
-            let (below, above) = (values.get(first.checked_sub(1)?)?, values.get(first)?);
-            let middle = f64::midpoint(*below, *above);
+            let (below, above) = (value(first.checked_sub(1)?)?, value(first)?);
+            let middle = f64::midpoint(below, above);
             // Between neighbouring floating-point numbers there is no middle.
-            Some(if middle > *below { middle } else { *above })
+            Some(if middle > below { middle } else { above })
         })
         .collect();
     edges.dedup();
@@ -158,7 +155,9 @@ pub(super) fn bin(edges: &[f64], value: f64) -> u16 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::values::Values;
     use super::*;
+    use crate::evolve::variant::VariantNumber;
 
     #[test]
     fn an_axis_reads_as_it_is_written() {
@@ -188,7 +187,13 @@ mod tests {
 
     #[test]
     fn quantiles_part_values_evenly_and_equal_ones_count_once() {
-        let cut = |values: &[f64], bins| edges(&Bins::Quantiles(bins), values.iter().copied());
+        let cut = |values: &[f64], bins| {
+            let mut seen = Values::default();
+            for (number, value) in (1..).zip(values) {
+                seen.add(*value, VariantNumber(number));
+            }
+            seen.edges(&Bins::Quantiles(bins))
+        };
         assert_eq!(cut(&[1.0, 2.0, 3.0, 4.0], 2), [2.5]);
         assert_eq!(cut(&[32.0, 32.0, 32.0, 64.0], 10), [48.0]);
         assert!(cut(&[], 10).is_empty() && cut(&[5.0, 5.0], 10).is_empty());

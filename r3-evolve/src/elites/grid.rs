@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use r3_replay::remix::pairs::Ratio;
 use serde::{Deserialize, Serialize};
 
-use super::bins::{Axis, AxisError, bin, edges};
+use super::bins::{Axis, AxisError, bin};
 use super::descriptor::{Described, Descriptor, built_in};
+use super::values::Values;
 use crate::evolve::variant::VariantNumber;
 
 /// A place in a grid: a bin on each axis. `None` where the descriptor says nothing of the variant.
@@ -109,6 +110,8 @@ struct Member {
     elite: Elite,
     values: Vec<Option<f64>>,
     arrived: u64,
+    /// Where it lies.
+    cell: Cell,
 }
 
 /// The faster one first, of equal ones the smaller number.
@@ -125,7 +128,12 @@ pub struct Grid {
     /// Whether time is counted, and not measured.
     counts: bool,
     members: BTreeMap<VariantNumber, Member>,
+    /// What members have on each axis.
+    seen: Vec<Values>,
     edges: Vec<Vec<f64>>,
+    /// Who lies in a cell, in the order in which they came.
+    places: BTreeMap<Cell, BTreeMap<u64, VariantNumber>>,
+    /// Elites.
     cells: BTreeMap<Cell, VariantNumber>,
     arrivals: u64,
 }
@@ -148,17 +156,20 @@ impl Grid {
     /// An empty grid with descriptors of one's own, one for each axis.
     #[must_use]
     pub fn with(axes: Vec<Axis>, descriptors: Vec<Box<dyn Descriptor>>, counts: bool) -> Self {
-        let mut grid = Self {
+        let seen: Vec<Values> = axes.iter().map(|_| Values::default()).collect();
+        let all = axes.iter().zip(&seen);
+        let edges = all.map(|(axis, seen)| seen.edges(&axis.bins)).collect();
+        Self {
             axes,
             descriptors,
             counts,
             members: BTreeMap::new(),
-            edges: Vec::new(),
+            seen,
+            edges,
+            places: BTreeMap::new(),
             cells: BTreeMap::new(),
             arrivals: 0,
-        };
-        grid.bin_again();
-        grid
+        }
     }
 
     /// Offers a right variant. A number that is known is that variant with a new time.
@@ -167,18 +178,32 @@ impl Grid {
         let values = self.checked(&elite)?;
         let before = self.elites_by_number();
         let best_before = self.best().map(|best| best.ratio.median);
-        let arrived = self.members.get(&number).map(|member| member.arrived);
-        let arrived = arrived.unwrap_or_else(|| {
-            self.arrivals += 1;
-            self.arrivals
-        });
+        let mut touched = BTreeSet::new();
+        let arrived = match self.take_out(number, &mut touched) {
+            Some(member) => member.arrived,
+            None => {
+                self.arrivals += 1;
+                self.arrivals
+            }
+        };
+        for (seen, value) in self.seen.iter_mut().zip(&values) {
+            if let Some(value) = value {
+                seen.add(*value, number);
+            }
+        }
+        self.bin_again(&mut touched);
+        let cell = self.place(&values);
+        let of_cell = self.places.entry(cell.clone()).or_default();
+        of_cell.insert(arrived, number);
+        touched.insert(cell.clone());
         let member = Member {
             elite,
             values,
             arrived,
+            cell,
         };
         self.members.insert(number, member);
-        self.bin_again();
+        self.settle(touched);
         let after = self.elites_by_number();
         let cell = self.cell_of(number).unwrap_or_else(|| Cell(Vec::new()));
         let entered = match (after.contains(&number), before.contains(&number)) {
@@ -208,11 +233,35 @@ impl Grid {
 
     /// Takes a variant out that turned out not to be right. Whether it was there.
     pub fn remove(&mut self, number: VariantNumber) -> bool {
-        let was = self.members.remove(&number).is_some();
+        let mut touched = BTreeSet::new();
+        let was = self.take_out(number, &mut touched).is_some();
         if was {
-            self.bin_again();
+            self.bin_again(&mut touched);
+            self.settle(touched);
         }
         was
+    }
+
+    /// Takes a member out. The cell in which it lay is touched.
+    fn take_out(&mut self, number: VariantNumber, touched: &mut BTreeSet<Cell>) -> Option<Member> {
+        let member = self.members.remove(&number)?;
+        for (seen, value) in self.seen.iter_mut().zip(&member.values) {
+            if let Some(value) = value {
+                seen.remove(*value, number);
+            }
+        }
+        self.leave(&member.cell, member.arrived);
+        touched.insert(member.cell.clone());
+        Some(member)
+    }
+
+    fn leave(&mut self, cell: &Cell, arrived: u64) {
+        if let Some(of_cell) = self.places.get_mut(cell) {
+            of_cell.remove(&arrived);
+            if of_cell.is_empty() {
+                self.places.remove(cell);
+            }
+        }
     }
 
     fn checked(&self, elite: &Elite) -> Result<Vec<Option<f64>>, NotAnElite> {
@@ -244,10 +293,11 @@ impl Grid {
 
     /// The best other member of a cell.
     fn rival(&self, cell: &Cell, number: VariantNumber) -> Option<&Elite> {
-        self.members
+        self.places
+            .get(cell)?
             .values()
-            .filter(|member| member.elite.number != number && self.place(&member.values) == *cell)
-            .map(|member| &member.elite)
+            .filter(|other| **other != number)
+            .filter_map(|other| self.get(*other))
             .min_by(|a, b| rank(a, b))
     }
 
@@ -268,36 +318,71 @@ impl Grid {
         }
     }
 
-    /// Edges and cells, from the members alone.
-    fn bin_again(&mut self) {
-        self.edges = self
-            .axes
-            .iter()
-            .enumerate()
-            .map(|(axis, how)| {
-                let seen = self.members.values();
-                let seen = seen.filter_map(|member| member.values.get(axis).copied().flatten());
-                edges(&how.bins, seen)
-            })
-            .collect();
-        let mut order: Vec<&Member> = self.members.values().collect();
-        order.sort_by_key(|member| member.arrived);
-        let mut cells: BTreeMap<Cell, VariantNumber> = BTreeMap::new();
-        for member in order {
-            let cell = self.place(&member.values);
-            let number = member.elite.number;
-            let there = cells.get(&cell).and_then(|there| self.members.get(there));
-            if there.is_none_or(|there| self.better(&member.elite, &there.elite)) {
-                cells.insert(cell, number);
+    /// Edges from the members' values, and members that lie elsewhere by that. What they left and where they went is touched.
+    fn bin_again(&mut self, touched: &mut BTreeSet<Cell>) {
+        let mut moved: BTreeSet<VariantNumber> = BTreeSet::new();
+        let mut edges = Vec::with_capacity(self.axes.len());
+        for ((axis, seen), before) in self.axes.iter().zip(&self.seen).zip(&self.edges) {
+            let now = seen.edges(&axis.bins);
+            if now.len() == before.len() {
+                // A value is in another bin only where an edge has passed it.
+                for (before, now) in before.iter().zip(&now) {
+                    moved.extend(seen.between(before.min(*now), before.max(*now)));
+                }
+            } else {
+                moved.extend(self.members.keys());
             }
+            edges.push(now);
         }
-        self.cells = cells;
+        self.edges = edges;
+        for number in moved {
+            // One that is being put in has no place yet.
+            let Some(member) = self.members.get(&number) else {
+                continue;
+            };
+            let cell = self.place(&member.values);
+            if cell == member.cell {
+                continue;
+            }
+            let (from, arrived) = (member.cell.clone(), member.arrived);
+            self.leave(&from, arrived);
+            let of_cell = self.places.entry(cell.clone()).or_default();
+            of_cell.insert(arrived, number);
+            if let Some(member) = self.members.get_mut(&number) {
+                member.cell = cell.clone();
+            }
+            touched.extend([from, cell]);
+        }
+    }
+
+    /// Finds the elites of cells again: members meet in the order in which they came.
+    fn settle(&mut self, touched: BTreeSet<Cell>) {
+        for cell in touched {
+            let mut elite: Option<&Elite> = None;
+            for number in self
+                .places
+                .get(&cell)
+                .into_iter()
+                .flat_map(BTreeMap::values)
+            {
+                let Some(member) = self.members.get(number) else {
+                    continue;
+                };
+                if elite.is_none_or(|there| self.better(&member.elite, there)) {
+                    elite = Some(&member.elite);
+                }
+            }
+            match elite.map(|elite| elite.number) {
+                Some(number) => self.cells.insert(cell, number),
+                None => self.cells.remove(&cell),
+            };
+        }
     }
 
     /// Where a member lies.
     #[must_use]
     pub fn cell_of(&self, number: VariantNumber) -> Option<Cell> {
-        Some(self.place(&self.members.get(&number)?.values))
+        Some(self.members.get(&number)?.cell.clone())
     }
 
     /// A member.

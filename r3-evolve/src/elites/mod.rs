@@ -24,6 +24,8 @@ pub mod novelty;
 pub mod pick;
 pub mod view;
 
+mod values;
+
 pub use bins::{Axis, Bins};
 pub use descriptor::{Described, Descriptor};
 pub use grid::{Cell, Elite, Entered, Grid, GridSettings, Inserted, NotAnElite};

@@ -1,5 +1,8 @@
+use std::collections::BTreeMap;
+
 use proptest::prelude::*;
 use r3_codegen::passes::Random;
+use r3_replay::evaluate::outcome::Behaviour;
 use r3_replay::remix::pairs::Ratio;
 
 use super::*;
@@ -329,6 +332,93 @@ proptest! {
             prop_assert_eq!(grid.parent(&mut one), again.parent(&mut other));
             prop_assert_eq!(grid.pair(&mut one), again.pair(&mut other));
             prop_assert_eq!(grid.target(&mut one), again.target(&mut other));
+        }
+    }
+}
+
+/// Cells and elites from nothing but the members, in the order in which they came.
+fn from_scratch(grid: &Grid, order: &[VariantNumber]) -> Vec<(Cell, VariantNumber)> {
+    let mut again = Grid::new(
+        &GridSettings {
+            axes: grid.axes().to_vec(),
+        },
+        false,
+    )
+    .unwrap();
+    // Edges first: then everybody lies where the end of the search has him.
+    for number in order {
+        again.insert(grid.get(*number).unwrap().clone()).unwrap();
+    }
+    let mut cells: BTreeMap<Cell, VariantNumber> = BTreeMap::new();
+    for number in order {
+        let elite = grid.get(*number).unwrap();
+        let bins = grid.edges().iter().enumerate().map(|(axis, edges)| {
+            let value = grid.value(axis, elite);
+            value.map(|value| {
+                u16::try_from(edges.iter().filter(|edge| **edge <= value).count()).unwrap()
+            })
+        });
+        let cell = Cell(bins.collect());
+        assert_eq!(grid.cell_of(*number).as_ref(), Some(&cell));
+        assert_eq!(again.cell_of(*number).as_ref(), Some(&cell));
+        let there = cells.get(&cell).map(|there| grid.get(*there).unwrap());
+        if there.is_none_or(|there| elite.ratio.high < there.ratio.median) {
+            cells.insert(cell, *number);
+        }
+    }
+    cells.into_iter().collect()
+}
+
+#[test]
+fn whatever_came_and_went_cells_are_those_that_its_members_make() {
+    let mut random = Random::new(11);
+    for axes in [
+        vec!["tokens:10", "distance:10"],
+        vec!["tokens:3", "registers:32,64", "width:4"],
+    ] {
+        let axes = axes.iter().map(|axis| axis.parse().unwrap()).collect();
+        let mut grid = Grid::new(&GridSettings { axes }, false).unwrap();
+        let mut order: Vec<VariantNumber> = Vec::new();
+        for step in 0..600 {
+            let number = VariantNumber(1 + random.below(200).cast_signed());
+            if random.once_in(6) {
+                assert_eq!(grid.remove(number), order.contains(&number));
+                order.retain(|other| *other != number);
+            } else {
+                let median = 0.5 + random.below(1000) as f64 / 1000.0;
+                let behaviour = Behaviour {
+                    registers: (!random.once_in(5)).then(|| 24 + random.below(60) as u32),
+                    widest_load: 4 << random.below(3),
+                    ..Behaviour::default()
+                };
+                let described = Described {
+                    tokens: 100 + random.below(40),
+                    distance: random.below(10_000) as f64 / 10_000.0,
+                    behaviour: (!random.once_in(7)).then_some(behaviour),
+                };
+                let ratio = Ratio {
+                    median,
+                    low: median - 0.02,
+                    high: median + 0.02,
+                    confidence: 0.95,
+                };
+                let elite = Elite {
+                    number,
+                    ratio,
+                    described,
+                };
+                grid.insert(elite).unwrap();
+                if !order.contains(&number) {
+                    order.push(number);
+                }
+            }
+            if step % 7 == 0 {
+                let cells: Vec<_> = grid
+                    .cells()
+                    .map(|(cell, elite)| (cell.clone(), elite.number))
+                    .collect();
+                assert_eq!(cells, from_scratch(&grid, &order), "step {step}");
+            }
         }
     }
 }

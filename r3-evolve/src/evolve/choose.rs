@@ -7,7 +7,7 @@ use r3_codegen::passes::Random;
 use r3_models::choice::Choice;
 
 use super::population::Population;
-use super::rewriting::{Made, Rewriting};
+use super::rewriting::{Made, Rewriting, Wanted};
 use super::slot::{By, Opening, Proposal, SCREEN};
 use super::variant::{IslandNumber, Operator, VariantNumber};
 use super::workshop::Workshop;
@@ -42,6 +42,9 @@ const ASKING: [Operator; 4] = [
 /// Parents that are tried for a rewrite before all variants are gone through.
 const PARENTS: usize = 8;
 
+/// One rewrite in so many is chosen whatever is expected of it.
+const UNEXPECTED: u64 = 12;
+
 /// What a slot does; `None` when there is nothing to be tried with what is known. Then nothing has changed: how often that is asked
 /// depends on time.
 pub(super) fn choose(
@@ -53,11 +56,11 @@ pub(super) fn choose(
     inputs: &Inputs,
 ) -> Option<Chosen> {
     let before = population.choices();
-    let sites = rewriting.clone();
+    rewriting.begin();
     let chosen = decide(population, rewriting, shop, slot, island, inputs);
     if chosen.is_none() {
         population.restore(before);
-        *rewriting = sites;
+        rewriting.undo();
     }
     chosen
 }
@@ -169,6 +172,7 @@ fn propose(
                     parents,
                     examples,
                     by: By::Model(choice.clone()),
+                    site: None,
                 }),
                 made: None,
             });
@@ -212,49 +216,63 @@ fn rewrite(
     random: &mut Random,
 ) -> Option<Chosen> {
     let grid = &population.islands.island(number).ok()?.grid;
-    let mut candidates: Vec<VariantNumber> = Vec::new();
+    let mut near: Vec<VariantNumber> = Vec::new();
     for _ in 0..PARENTS {
-        candidates.extend(grid.parent(random).map(|elite| elite.number));
+        let parent = grid.parent(random).map(|elite| elite.number);
+        near.extend(parent.filter(|parent| !near.contains(parent)));
     }
-    let mut elsewhere: Vec<(f64, VariantNumber)> = population
-        .variants()
-        .filter(|known| known.is_right() && known.equal.is_none())
-        .filter_map(|known| Some((known.best.as_ref()?.ratio.median, known.row.number)))
-        .collect();
-    elsewhere.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-    candidates.extend(elsewhere.into_iter().map(|(_, number)| number));
-    candidates.retain({
-        let mut looked = Vec::new();
-        move |parent| {
-            let new = !looked.contains(parent);
-            looked.push(*parent);
-            new
-        }
-    });
-    // What has only ever repeated others is tried when nothing else is left.
-    for repeating in [false, true] {
-        for parent in &candidates {
-            let mut open = rewriting.open(population, shop, *parent);
-            open.retain(|name| population.only_repeats(name) == repeating);
-            while !open.is_empty() {
-                let name = {
-                    let island = population.islands.island_mut(number).ok()?;
-                    island.rewrites.choose(&open, random)?
-                };
-                if let Some(made) = rewriting.make(population, shop, *parent, &name, random) {
-                    return Some(Chosen {
-                        opening: Opening::Propose(Proposal {
-                            operator: Operator::Rewrite,
-                            parents: vec![*parent],
-                            examples: Vec::new(),
-                            by: By::Rewrite(name),
-                        }),
-                        made: Some(made),
-                    });
-                }
-                open.retain(|other| *other != name);
+    // What is expected to change nothing is tried when nothing else is left, and at times all the same: it may matter in this text.
+    let wanted = if random.once_in(UNEXPECTED) {
+        &[Wanted::Any][..]
+    } else {
+        &[Wanted::New, Wanted::Any]
+    };
+    for wanted in wanted {
+        for parent in &near {
+            let of = (number, *parent, *wanted);
+            if let Some(chosen) = rewrite_of(population, rewriting, shop, of, random) {
+                return Some(chosen);
             }
         }
+        let far: Vec<VariantNumber> = population.right().collect();
+        for parent in far.into_iter().filter(|parent| !near.contains(parent)) {
+            let of = (number, parent, *wanted);
+            if let Some(chosen) = rewrite_of(population, rewriting, shop, of, random) {
+                return Some(chosen);
+            }
+        }
+    }
+    None
+}
+
+/// A rewrite of a variant that gives something new.
+fn rewrite_of(
+    population: &mut Population,
+    rewriting: &mut Rewriting,
+    shop: &Workshop<'_>,
+    (island, parent, wanted): (IslandNumber, VariantNumber, Wanted),
+    random: &mut Random,
+) -> Option<Chosen> {
+    let mut open = rewriting.open(population, shop, parent, wanted);
+    while !open.is_empty() {
+        let name = {
+            let island = population.islands.island_mut(island).ok()?;
+            island.rewrites.choose(&open, random)?
+        };
+        let made = rewriting.make(population, shop, parent, &name, wanted, random);
+        if let Some(made) = made {
+            return Some(Chosen {
+                opening: Opening::Propose(Proposal {
+                    operator: Operator::Rewrite,
+                    parents: vec![parent],
+                    examples: Vec::new(),
+                    by: By::Rewrite(name),
+                    site: Some(made.site.clone()),
+                }),
+                made: Some(made),
+            });
+        }
+        open.retain(|other| *other != name);
     }
     None
 }

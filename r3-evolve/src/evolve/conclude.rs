@@ -71,7 +71,7 @@ fn standings(store: &Store, population: &Population) -> Result<Standings, Evolve
         let refused = row.variant.is_some_and(|number| {
             population
                 .get(number)
-                .is_some_and(|known| known.checked && !known.verdict.is_right())
+                .is_some_and(|known| known.speaks_against(row.candidate_number))
         });
         let Some(outcome) = row.outcome.as_ref().filter(|outcome| {
             search::outcome_says(outcome) && !(refused && outcome.verdict.is_right())

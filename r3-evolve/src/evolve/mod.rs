@@ -11,9 +11,10 @@
 //!
 //! - [`variant`], [`slot`]: what is varied, and the pieces of work of which a search consists.
 //! - [`settings`]: what a user can set. `workshop`: what stays the same in a run.
-//! - [`population`]: what is known: a function of what it was told.
-//! - `choose`: what a slot does. `rewriting`, `asking`, `rules`: how a new text is made.
+//! - [`population`]: what is known: a function of what it was told. [`known`]: what is known of one variant. `ranking`: who is best.
+//! - `choose`: what a slot does. `effects`: which rewrites change nothing. `rewriting`, `asking`, `rules`: how a new text is made.
 //! - `search`: the loop. `work`: a slot that is open. `opening`, `working`, `telling`: its beginning, what is done with it, its end.
+//! - [`check`]: a variant is checked because somebody wants to have it.
 //! - `conclude`: from the population to what is claimed. [`view`]: a run, for those who look at it.
 //! - [`progress`]: what somebody who watches is shown.
 //!
@@ -23,8 +24,12 @@
 //!   killed goes on as if it had not been, and nothing is asked or counted twice.
 //! - What fails of the machine or of a model's service is no variant's failure.
 //! - Nothing is claimed that was not measured again, in a fresh process, on launches that did not decide.
+//! - The best is a variant with a configuration, and both were checked together: on every launch, and with perturbed inputs.
+//! - What a slot costs does not grow with the number of slots before it, beyond what is looked up by number.
 //! - Nothing waits for one thing while another could be done.
 
+pub mod check;
+pub mod known;
 pub mod population;
 pub mod progress;
 pub mod settings;
@@ -36,7 +41,9 @@ pub mod workshop;
 mod asking;
 mod choose;
 mod conclude;
+mod effects;
 mod opening;
+mod ranking;
 mod rewriting;
 mod rules;
 mod search;
@@ -79,6 +86,11 @@ pub enum EvolveError {
         "the source as given cannot stand for the captured kernel, so that no variant of it can. What came of each compiler:\n{0}"
     )]
     Given(String),
+    /// It ended before the first slot was over.
+    #[error(
+        "the search ended before the source as given was judged, so that nothing is known of it: give it longer with --time, or do not stop it so soon"
+    )]
+    Early,
     /// Models did not answer for too long.
     #[error(
         "models could not be asked for {seconds:.0} s: {reason}. No candidate was counted as failed; `r3-evolve resume` goes on when they answer, \

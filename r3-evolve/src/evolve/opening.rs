@@ -99,8 +99,8 @@ impl Search<'_, '_> {
         };
         run.next += 1;
         run.population.opened(&row.opening, island);
-        let best = run.population.best().and_then(|best| best.best.as_ref());
-        let incumbent = best.map(|best| best.ratio.high);
+        let incumbent = run.population.best_checked();
+        let incumbent = incumbent.map(|best| best.ratio.high);
         let start = start_points(&run.population, &row.opening);
         let mut work = Work::new(row, incumbent, start, stored_parts);
         self.begin_work(run, jobs, &mut work, made, stored)?;
@@ -264,11 +264,11 @@ impl Search<'_, '_> {
                 self.make(run, jobs, work, new, stored)?;
             }
             Opening::Check { variant } => {
-                let best = run.population.get(*variant);
-                let candidate = best.and_then(|known| known.best.as_ref());
-                let evaluations = candidate.map_or_else(Vec::new, |best| {
+                let known = run.population.get(*variant);
+                let best = known.and_then(|known| Some((known, known.best.as_ref()?)));
+                let evaluations = best.map_or_else(Vec::new, |(known, best)| {
                     vec![NewEvaluation {
-                        candidate: best.candidate.clone(),
+                        candidate: known.candidate(best),
                         point: best.point.clone(),
                         plan: self.shop.check_plan(),
                         reason: Reason::Check,

@@ -1,6 +1,6 @@
 //! Built-in rewrites of a variant: which there are, and which of them is taken.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use r3_codegen::passes::Random;
@@ -9,6 +9,7 @@ use r3_source::rewrite::{self, Facts, Known, Scene, Site};
 use r3_source::syntax::{Function, Unit};
 use r3_source::tokens;
 
+use super::effects::Change;
 use super::population::Population;
 use super::variant::{Variant, VariantNumber};
 use super::workshop::Workshop;
@@ -24,56 +25,133 @@ pub(super) struct Made {
     pub by: String,
     /// What was done, in a line.
     pub what: String,
+    /// Hash of what was changed and of the text around it.
+    pub site: String,
 }
 
+/// Variants whose places are kept. Those of another one are found again when they are wanted.
+const KEPT: usize = 32;
+
 /// Rewrites of the variants that were looked at.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub(super) struct Rewriting {
-    /// Places of each variant's rewrites. Those that were tried are taken out.
-    sites: BTreeMap<VariantNumber, Arc<Vec<Site>>>,
+    /// Places that were tried, by their number among a variant's.
+    tried: BTreeMap<VariantNumber, BTreeSet<usize>>,
+    /// Variants of which nothing is left to be tried, and of which nothing is that may change something, as long as there are so many
+    /// surprises and no more.
+    nothing_left: BTreeSet<VariantNumber>,
+    nothing_new: BTreeMap<VariantNumber, u64>,
+    /// Places of the variants that were looked at last, the last one at the end.
+    places: VecDeque<(VariantNumber, Arc<Vec<Place>>)>,
+    /// What was tried since [`begin`](Self::begin).
+    taken: Vec<(VariantNumber, usize)>,
+}
+
+/// A place where a rewrite applies.
+#[derive(Clone, Debug)]
+struct Place {
+    site: Site,
+    change: Change,
+}
+
+/// Which rewrites are wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wanted {
+    /// Those that may change something.
+    New,
+    /// All of them.
+    Any,
 }
 
 impl Rewriting {
+    /// What is tried from now on can be [undone](Self::undo).
+    pub fn begin(&mut self) {
+        self.taken.clear();
+    }
+
+    /// As if nothing had been tried since it was said.
+    pub fn undo(&mut self) {
+        for (parent, place) in self.taken.drain(..) {
+            if let Some(tried) = self.tried.get_mut(&parent) {
+                tried.remove(&place);
+            }
+            self.nothing_left.remove(&parent);
+            self.nothing_new.remove(&parent);
+        }
+    }
+
     /// Names of the rewrites that a variant may have something new by.
     pub fn open(
         &mut self,
         population: &Population,
         shop: &Workshop<'_>,
         parent: VariantNumber,
+        wanted: Wanted,
     ) -> Vec<String> {
-        let sites = self
-            .sites
-            .entry(parent)
-            .or_insert_with(|| Arc::new(all_sites(population, shop, parent)));
-        let names: BTreeSet<&str> = sites.iter().map(|site| site.operator.as_str()).collect();
+        let surprises = population.surprises();
+        let new = self.nothing_new.get(&parent);
+        let nothing_new = new.is_some_and(|before| *before == surprises);
+        if self.nothing_left.contains(&parent) || (wanted == Wanted::New && nothing_new) {
+            return Vec::new();
+        }
+        let places = self.places_of(population, shop, parent);
+        let tried = self.tried.get(&parent);
+        let open = places.iter().enumerate().filter(|(number, place)| {
+            let left = tried.is_none_or(|tried| !tried.contains(number));
+            left && is_wanted(population, place, wanted)
+        });
+        let names: BTreeSet<&str> = open
+            .map(|(_, place)| place.site.operator.as_str())
+            .collect();
+        if names.is_empty() {
+            match wanted {
+                Wanted::Any => {
+                    self.nothing_left.insert(parent);
+                }
+                Wanted::New => {
+                    self.nothing_new.insert(parent, surprises);
+                }
+            }
+        }
         names.into_iter().map(str::to_owned).collect()
     }
 
     /// A new text of a variant, by a rewrite that is named.
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "what is known, what is wanted, and chance"
+    )]
     pub fn make(
         &mut self,
         population: &Population,
         shop: &Workshop<'_>,
         parent: VariantNumber,
         name: &str,
+        wanted: Wanted,
         random: &mut Random,
     ) -> Option<Made> {
         let variant = population.get(parent)?.variant();
         let unit = Unit::parse(&variant.text).ok()?;
         let kernel = &shop.ground.kernel;
         let looked = Looked::at(&unit, &population.program, kernel, shop.tolerant())?;
-        let sites = Arc::make_mut(self.sites.get_mut(&parent)?);
+        let places = self.places_of(population, shop, parent);
+        let tried = self.tried.entry(parent).or_default();
         loop {
-            let mine: Vec<usize> = sites
+            let mine: Vec<usize> = places
                 .iter()
                 .enumerate()
-                .filter(|(_, site)| site.operator == name)
-                .map(|(place, _)| place)
+                .filter(|(number, place)| {
+                    let named = place.site.operator == name && !tried.contains(number);
+                    named && is_wanted(population, place, wanted)
+                })
+                .map(|(number, _)| number)
                 .collect();
-            let place = *random.pick(&mine)?;
-            let site = sites.remove(place);
+            let number = *random.pick(&mine)?;
+            let place = places.get(number)?;
+            tried.insert(number);
+            self.taken.push((parent, number));
             let scene = looked.scene(&unit);
-            let Ok(rewritten) = rewrite::apply(&scene, &site) else {
+            let Ok(rewritten) = rewrite::apply(&scene, &place.site) else {
                 continue;
             };
             let Ok(variant) = shop.variant(rewritten.text) else {
@@ -84,8 +162,38 @@ impl Rewriting {
                     variant,
                     by: name.to_owned(),
                     what: rewritten.what,
+                    site: format!("{:032x}", place.change.here),
                 });
             }
+        }
+    }
+
+    /// Places of a variant, in the order of its text.
+    fn places_of(
+        &mut self,
+        population: &Population,
+        shop: &Workshop<'_>,
+        parent: VariantNumber,
+    ) -> Arc<Vec<Place>> {
+        let known = self.places.iter().position(|(other, _)| *other == parent);
+        let entry = known
+            .and_then(|at| self.places.remove(at))
+            .unwrap_or_else(|| (parent, Arc::new(all_places(population, shop, parent))));
+        let places = Arc::clone(&entry.1);
+        self.places.push_back(entry);
+        while self.places.len() > KEPT {
+            self.places.pop_front();
+        }
+        places
+    }
+}
+
+fn is_wanted(population: &Population, place: &Place, wanted: Wanted) -> bool {
+    match wanted {
+        Wanted::Any => true,
+        Wanted::New => {
+            !population.only_repeats(&place.site.operator)
+                && !population.expects_nothing(place.change)
         }
     }
 }
@@ -97,20 +205,20 @@ fn is_new(novelty: &Novelty, variant: &Variant) -> bool {
         .is_none()
 }
 
-fn all_sites(population: &Population, shop: &Workshop<'_>, parent: VariantNumber) -> Vec<Site> {
+fn all_places(population: &Population, shop: &Workshop<'_>, parent: VariantNumber) -> Vec<Place> {
     let Some(known) = population.get(parent) else {
         return Vec::new();
     };
     let kernel = &shop.ground.kernel;
-    let mut sites = sites_of(
-        &population.program,
-        kernel,
-        shop.tolerant(),
-        &known.row.text,
-    );
+    let text = &known.row.text;
+    let mut sites = sites_of(&population.program, kernel, shop.tolerant(), text);
     let without = &shop.settings.rewrites.without;
     sites.retain(|site| !without.contains(&site.operator));
-    sites
+    let place = |site: Site| Place {
+        change: Change::of(text, &site),
+        site,
+    };
+    sites.into_iter().map(place).collect()
 }
 
 /// The places in a text where built-in rewrites apply.

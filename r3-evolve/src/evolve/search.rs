@@ -150,6 +150,10 @@ impl Search<'_, '_> {
             self.see_models(&mut run, watch)?;
             self.show(&mut run, jobs, watch);
         }
+        if run.told == 0 {
+            // Not even the first baseline is known, and nothing may be said of anything.
+            return Err(EvolveError::Early);
+        }
         Ok(Found {
             end: run.end.unwrap_or(End::Exhausted),
             population: run.population,

@@ -96,7 +96,7 @@ fn best(population: &Population) -> Option<BestSoFar> {
     let known = population.best()?;
     Some(BestSoFar {
         variant: known.row.number,
-        ratio: known.best.as_ref()?.ratio,
+        ratio: known.checked.as_ref()?.ratio,
         what: known.row.lineage.what.clone(),
         steps: steps(population, known.row.number),
     })

@@ -45,6 +45,9 @@ pub struct Proposal {
     pub examples: Vec<VariantNumber>,
     /// By whom.
     pub by: By,
+    /// Of a rewrite: hash of what it changes and of the text around it, hexadecimal. Runs of earlier versions have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub site: Option<String>,
 }
 
 /// Who makes a variant.

@@ -3,7 +3,7 @@
 //! Everything is read from the store, also while the run goes on. Grids, mixes and standings are not in it: the population is told
 //! again what the store says that it was told.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use r3_models::account::Totals;
 use r3_models::chat::{Finish, Spent};
@@ -15,7 +15,7 @@ use r3_replay::remix::pairs::Ratio;
 use serde::Serialize;
 
 use super::Settings;
-use super::population::{Counts, News, Population};
+use super::population::{Counts, Population};
 use super::progress::Load;
 use super::slot::{Closing, Ended, Opening};
 use super::variant::{IslandNumber, Lineage, Operator, VariantNumber};
@@ -23,11 +23,12 @@ use super::workshop::Workshop;
 use crate::elites::{Cell, Described, GridView, Seen};
 use crate::islands::Occupancy;
 use crate::program::Program;
-use crate::prompt;
-use crate::store::{
-    Evaluation, Happened, Phase, Reason, RequestRow, SlotRow, Store, StoreError, VariantRow, key,
-};
+use crate::store::{Happened, Phase, Reason, Store, StoreError, key};
 use crate::tune::{self, Choice, Environment, Ground, Summary};
+
+mod gathered;
+
+use gathered::{Rows, islands, request_view, tell_again, variants};
 
 /// A run.
 #[derive(Clone, Debug, Serialize)]
@@ -58,7 +59,7 @@ pub struct RunView {
     pub load: Load,
     /// The source as given against the captured binary, as it was measured first.
     pub source: Option<Ratio>,
-    /// The best variant that was checked.
+    /// The variant with the best configuration that was checked. Its view has that configuration.
     pub best: Option<VariantNumber>,
     /// Variants, by number.
     pub variants: Vec<VariantView>,
@@ -114,8 +115,12 @@ pub struct VariantView {
     pub candidate: Option<i64>,
     /// The outcome of that configuration, without samples.
     pub outcome: Option<Outcome>,
-    /// Whether it was tried on every launch and with perturbed inputs.
+    /// Whether it was tried on every launch and with perturbed inputs in that configuration, or failed such a check in any.
     pub checked: bool,
+    /// How far it can be relied on.
+    pub integrity: Integrity,
+    /// The best configuration that passed a check, where that is another one.
+    pub checked_with: Option<Checked>,
     /// What it is equal to.
     pub equal: Option<Seen>,
     /// The rung that it has reached.
@@ -128,6 +133,53 @@ pub struct VariantView {
     pub evaluations: Vec<EvaluationView>,
     /// When it came up, in seconds since the Unix epoch.
     pub made_at: f64,
+}
+
+/// How far a variant can be relied on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Integrity {
+    /// Nothing of it is right.
+    NotRight,
+    /// It was right on the launches that decide. It was not tried on all held-out launches, and not with perturbed inputs.
+    Screened,
+    /// The same, and it passed a check in another configuration.
+    CheckedOtherwise,
+    /// It was right on every launch, held out or not, and with perturbed inputs, in its best configuration.
+    Checked,
+    /// It failed that check.
+    Refused,
+}
+
+impl Integrity {
+    /// In words.
+    #[must_use]
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::NotRight => "nothing of it is right",
+            Self::Screened => {
+                "screened on the launches that decide: not on all held-out launches, and not with perturbed inputs"
+            }
+            Self::CheckedOtherwise => {
+                "screened on the launches that decide, in this configuration; checked in another one"
+            }
+            Self::Checked => "on every launch, held out or not, and with perturbed inputs",
+            Self::Refused => {
+                "it failed on every launch, held out or not, and with perturbed inputs"
+            }
+        }
+    }
+}
+
+/// A configuration that passed a check.
+#[derive(Clone, Debug, Serialize)]
+pub struct Checked {
+    /// Number of the candidate.
+    pub candidate: i64,
+    /// What differs from the text as it is.
+    pub knobs: Vec<String>,
+    /// Its time as a part of the captured binary's.
+    pub ratio: Ratio,
 }
 
 /// An evaluation.
@@ -281,43 +333,6 @@ pub fn is_evolve(store: &Store) -> Result<bool, StoreError> {
     Ok(over_source)
 }
 
-/// What a store has, by slot.
-struct Rows {
-    slots: Vec<SlotRow>,
-    variants: HashMap<i64, Vec<VariantRow>>,
-    requests: HashMap<i64, Vec<RequestRow>>,
-    evaluations: HashMap<i64, Vec<Evaluation>>,
-    /// Those that no slot asked for: finals and what comes after them.
-    other: Vec<Evaluation>,
-}
-
-impl Rows {
-    fn read(store: &Store) -> Result<Self, StoreError> {
-        let mut rows = Self {
-            slots: store.slots()?,
-            variants: HashMap::new(),
-            requests: HashMap::new(),
-            evaluations: HashMap::new(),
-            other: Vec::new(),
-        };
-        for row in store.variants()? {
-            rows.variants.entry(row.slot).or_default().push(row);
-        }
-        for row in store.requests()? {
-            rows.requests.entry(row.slot).or_default().push(row);
-        }
-        let mut evaluations = store.evaluations(None)?;
-        evaluations.sort_by_key(|row| (row.of, row.number));
-        for row in evaluations {
-            match row.of {
-                Some(of) => rows.evaluations.entry(of.slot).or_default().push(row),
-                None => rows.other.push(row),
-            }
-        }
-        Ok(rows)
-    }
-}
-
 impl RunView {
     /// Of a store of a search over source.
     pub fn of(store: &Store) -> Result<Self, StoreError> {
@@ -426,172 +441,4 @@ impl RunView {
         let shared: u64 = self.requests.iter().map(|one| one.shared).sum();
         (bytes > 0).then(|| shared as f64 / bytes as f64)
     }
-}
-
-/// Tells a population what the store says that it was told. How its best became better.
-fn tell_again(population: &mut Population, rows: &Rows, began_at: f64) -> Vec<Better> {
-    let mut told: Vec<&SlotRow> = rows.slots.iter().filter(|row| row.told.is_some()).collect();
-    told.sort_by_key(|row| row.told);
-    for row in &rows.slots {
-        population.opened(&row.opening, row.island);
-    }
-    let mut timeline: Vec<Better> = Vec::new();
-    for row in told {
-        let Some(closing) = &row.closing else {
-            continue;
-        };
-        let variants = rows.variants.get(&row.slot).map_or(&[][..], Vec::as_slice);
-        let steps = rows
-            .evaluations
-            .get(&row.slot)
-            .map_or(&[][..], Vec::as_slice);
-        let answers: Vec<_> = rows
-            .requests
-            .get(&row.slot)
-            .into_iter()
-            .flatten()
-            .map(|request| (request.model.clone(), request.answer.clone()))
-            .collect();
-        let ended = match &closing.ended {
-            Ended::Duplicate(_) if !variants.is_empty() => Ended::Evaluated,
-            ended => ended.clone(),
-        };
-        population.tell(&News {
-            place: row.told.unwrap_or(0),
-            island: row.island,
-            opening: &row.opening,
-            ended,
-            variants,
-            steps,
-            start: &[],
-            answers: &answers,
-        });
-        population.migrate(closing.migrations);
-        let best = population.best();
-        if let Some((known, best)) = best.and_then(|known| Some((known, known.best.as_ref()?)))
-            && timeline
-                .last()
-                .is_none_or(|last| best.ratio.median < last.ratio.median)
-        {
-            timeline.push(Better {
-                seconds: row.told_at.map_or(0.0, |at| (at - began_at).max(0.0)),
-                evaluations: population.counts.evaluations,
-                variants: population.counts.variants,
-                variant: known.row.number,
-                ratio: best.ratio,
-            });
-        }
-    }
-    timeline
-}
-
-fn request_view(request: &RequestRow, island: IslandNumber) -> RequestView {
-    let reply = request.answer.as_ref().map(|answered| &answered.reply);
-    RequestView {
-        slot: request.slot,
-        turn: request.turn,
-        island,
-        model: request.model.clone(),
-        bytes: prompt::bytes(&request.messages) as u64,
-        shared: request.shared,
-        asked_at: request.asked_at,
-        done_at: request.done_at,
-        spent: request.answer.as_ref().map(|answered| answered.spent),
-        finish: reply.and_then(|reply| Some(reply.as_ref().ok()?.finish)),
-        failure: reply.and_then(|reply| Some(reply.as_ref().err()?.to_string())),
-    }
-}
-
-fn islands(population: &Population) -> Vec<IslandView> {
-    let occupancy = population.islands.occupancy();
-    population
-        .islands
-        .iter()
-        .zip(occupancy)
-        .map(|(island, occupancy)| IslandView {
-            occupancy,
-            grid: GridView::of(&island.grid),
-            operators: island.operators.shares(),
-            rewrites: island.rewrites.shares(),
-        })
-        .collect()
-}
-
-/// All variants, those that nobody knows the outcome of too.
-fn variants(population: &Population, shop: &Workshop<'_>, rows: &Rows) -> Vec<VariantView> {
-    let mut evaluations: HashMap<VariantNumber, Vec<&Evaluation>> = HashMap::new();
-    let all = rows.evaluations.values().flatten().chain(&rows.other);
-    for row in all {
-        if let Some(number) = row.variant {
-            evaluations.entry(number).or_default().push(row);
-        }
-    }
-    let mut views: Vec<VariantView> = rows
-        .variants
-        .values()
-        .flatten()
-        .map(|row| {
-            let known = population.get(row.number);
-            let space = shop.space(&super::population::of(row)).ok();
-            let knobs = |point: Option<&crate::space::Point>| {
-                let knobs = space.as_ref().zip(point);
-                knobs.map_or_else(Vec::new, |(space, point)| {
-                    let knobs = space.knobs(point);
-                    knobs
-                        .into_iter()
-                        .map(|(name, value)| format!("{name}={value}"))
-                        .collect()
-                })
-            };
-            let best = known.and_then(|known| known.best.as_ref());
-            let cell = known.and_then(|known| {
-                let grid = &population.islands.island(known.island).ok()?.grid;
-                Some((grid.cell_of(row.number)?, grid.is_elite(row.number)))
-            });
-            let mut of: Vec<&Evaluation> = evaluations.remove(&row.number).unwrap_or_default();
-            of.sort_by_key(|row| row.number);
-            VariantView {
-                number: row.number,
-                lineage: row.lineage.clone(),
-                slot: row.slot,
-                turn: row.turn,
-                text: row.text.clone(),
-                launch: row.launch,
-                verdict: known.map(|known| known.verdict),
-                reason: known.and_then(|known| known.reason.clone()),
-                ratio: best.map(|best| best.ratio),
-                noise: best.map(|best| best.noise),
-                knobs: knobs(best.and_then(|best| best.point.as_ref())),
-                candidate: best.map(|best| best.number.0),
-                outcome: known.and_then(|known| known.outcome.clone()),
-                checked: known.is_some_and(|known| known.checked),
-                equal: known.and_then(|known| known.equal),
-                rung: known.map_or(0, |known| known.rung),
-                described: known.map_or_else(Described::default, |known| known.described.clone()),
-                cell,
-                evaluations: of
-                    .into_iter()
-                    .map(|row| EvaluationView {
-                        number: row.number.0,
-                        candidate: row.candidate_number.0,
-                        reason: row.reason,
-                        phase: row.phase,
-                        knobs: knobs(row.point.as_ref()),
-                        verdict: row.outcome.as_ref().map(|outcome| outcome.verdict),
-                        ratio: row.outcome.as_ref().and_then(|one| Some(one.score?.ratio)),
-                        pairs: row.outcome.as_ref().and_then(|one| Some(one.score?.pairs)),
-                        why: row.outcome.as_ref().and_then(|one| one.reason.clone()),
-                        plan: row.plan.clone(),
-                        cost: row
-                            .outcome
-                            .as_ref()
-                            .map_or((0.0, 0.0), |one| (one.cost.compile, one.cost.device)),
-                    })
-                    .collect(),
-                made_at: row.made_at,
-            }
-        })
-        .collect();
-    views.sort_by_key(|view| view.number);
-    views
 }

@@ -122,11 +122,13 @@ impl Rungs {
                 continue;
             };
             let among_the_best = reached.len() / eta;
-            let found = reached.iter_mut().enumerate().find(|(at, one)| {
-                let by_right = rung < elites_to && elites.contains(&one.variant);
-                // The best of all goes on, however few there are to compare it with.
-                let good = *at < among_the_best.max(1);
-                !one.promoted && allowed(one.variant) && (good || by_right)
+            // The best of all goes on, however few there are to compare it with.
+            let good = among_the_best.max(1);
+            let looked_at = if rung < elites_to { usize::MAX } else { good };
+            let mut looked_at = reached.iter_mut().enumerate().take(looked_at);
+            let found = looked_at.find(|(at, one)| {
+                let worth = !one.promoted && (*at < good || elites.contains(&one.variant));
+                worth && allowed(one.variant)
             });
             if let Some((_, one)) = found {
                 one.promoted = true;

@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use r3_codegen::recipe::Compiler;
 use r3_replay::evaluate::describe::KernelDescription;
 
-use crate::evolve::variant::{Variant, VariantNumber};
+use crate::evolve::variant::{Lineage, Variant, VariantNumber};
 use crate::program::Program;
 use crate::space::{Space, SpaceOptions};
-use crate::store::{Evaluation, Phase, Store, StoreError};
+use crate::store::{Evaluation, Store, StoreError};
 use crate::tune::conclude::{Configured, Story};
 use crate::tune::summary::{Ancestor, SourceFound};
 use crate::tune::{Standing, TuneError};
@@ -78,32 +78,31 @@ pub fn compiler(compiler: Compiler) -> &'static str {
     }
 }
 
-/// The variants that one came of, and itself, from the source as given on.
+/// The variants that one came of, and itself, from the source as given on. Others are not looked at: there may be thousands.
 pub fn lineage(store: &Store, of: VariantNumber) -> Result<Vec<Ancestor>, StoreError> {
-    let rows = store.variants()?;
-    let by_number: BTreeMap<VariantNumber, _> =
-        rows.iter().map(|row| (row.number, &row.lineage)).collect();
-    let mut all = BTreeSet::from([of]);
+    let mut all: BTreeMap<VariantNumber, Lineage> = BTreeMap::new();
+    let mut seen = BTreeSet::from([of]);
     let mut open = VecDeque::from([of]);
     while let Some(number) = open.pop_front() {
-        let parents = by_number
-            .get(&number)
-            .map_or(&[][..], |lineage| lineage.parents.as_slice());
-        for parent in parents {
-            if all.insert(*parent) {
+        let Some(row) = store.variant(number)? else {
+            continue;
+        };
+        for parent in &row.lineage.parents {
+            if seen.insert(*parent) {
                 open.push_back(*parent);
             }
         }
+        all.insert(number, row.lineage);
     }
-    let best = best_ratios(&store.evaluations(Some(Phase::Search))?);
-    let ancestors = all.into_iter().filter_map(|number| {
-        Some(Ancestor {
-            variant: number,
-            lineage: (*by_number.get(&number)?).clone(),
-            ratio: best.get(&number).copied(),
+    let ancestors = all.into_iter().map(|(variant, lineage)| {
+        let best = best_ratios(&store.evaluations_of(variant)?);
+        Ok(Ancestor {
+            variant,
+            lineage,
+            ratio: best.get(&variant).copied(),
         })
     });
-    Ok(ancestors.collect())
+    ancestors.collect()
 }
 
 /// The best time of each variant that was right at all, as a part of the original's.

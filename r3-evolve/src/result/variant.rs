@@ -9,7 +9,7 @@ use r3_replay::evaluate::candidate::{GridRule, LaunchChange, SharedRule};
 use super::text::{dims, ratio};
 use crate::elites::Cell;
 use crate::evolve::variant::{IslandNumber, Lineage, Operator, VariantNumber};
-use crate::evolve::view::{EvaluationView, RunView, VariantView};
+use crate::evolve::view::{EvaluationView, Integrity, RunView, VariantView};
 use crate::report::words;
 use crate::store::{Phase, Reason};
 use crate::tune::summary::{Ancestor, gain};
@@ -33,20 +33,30 @@ fn write_variant(out: &mut String, view: &RunView, one: &VariantView) -> std::fm
         writeln!(out, "best       of the run so far")?;
     }
     if let Some(candidate) = one.candidate {
-        let knobs = if one.knobs.is_empty() {
-            "as its text says".to_owned()
-        } else {
-            one.knobs.join(" ")
-        };
-        writeln!(out, "best with  {knobs} (candidate {candidate})")?;
+        writeln!(
+            out,
+            "best with  {} (candidate {candidate})",
+            said(&one.knobs)
+        )?;
     }
     for line in launch(&one.launch) {
         writeln!(out, "launch     {line}")?;
     }
-    if one.checked {
+    match one.integrity {
+        Integrity::NotRight => {}
+        Integrity::Checked => writeln!(out, "checked    {}", one.integrity.words())?,
+        Integrity::Refused => writeln!(out, "refused    {}", one.integrity.words())?,
+        Integrity::Screened | Integrity::CheckedOtherwise => {
+            writeln!(out, "not checked: {}", one.integrity.words())?;
+        }
+    }
+    if let Some(checked) = &one.checked_with {
         writeln!(
             out,
-            "checked    on every launch, held out or not, and with perturbed inputs"
+            "checked with  {}: {} of the original's time (candidate {})",
+            said(&checked.knobs),
+            ratio(&checked.ratio),
+            checked.candidate
         )?;
     }
     if let Some(equal) = &one.equal {
@@ -86,6 +96,15 @@ fn write_variant(out: &mut String, view: &RunView, one: &VariantView) -> std::fm
         out.push('\n');
     }
     Ok(())
+}
+
+/// A configuration.
+fn said(knobs: &[String]) -> String {
+    if knobs.is_empty() {
+        "as its text says".to_owned()
+    } else {
+        knobs.join(" ")
+    }
 }
 
 /// A cell, by the names of its axes and the numbers of its bins, from 0.
@@ -241,15 +260,11 @@ fn write_evaluation(out: &mut String, one: &EvaluationView) -> std::fmt::Result 
         (Some(found), None) => format!(" {}", ratio(found)),
         (None, _) => String::new(),
     };
-    let knobs = if one.knobs.is_empty() {
-        "as its text says".to_owned()
-    } else {
-        one.knobs.join(" ")
-    };
     writeln!(
         out,
-        "  {:>4}  {what:8}  {verdict}{measured}  {knobs}",
-        one.number
+        "  {:>4}  {what:8}  {verdict}{measured}  {}",
+        one.number,
+        said(&one.knobs)
     )?;
     if let Some(why) = &one.why {
         writeln!(out, "        {}", indented(why))?;
@@ -262,7 +277,7 @@ fn indented(text: &str) -> String {
     text.trim_end().replace('\n', "\n           ")
 }
 
-/// The best variants of a run, in a table.
+/// The best variants of a run, in a table. Those that were only screened are marked.
 #[must_use]
 pub fn best(view: &RunView, most: usize) -> String {
     let mut right: Vec<(&VariantView, f64)> = view
@@ -274,11 +289,14 @@ pub fn best(view: &RunView, most: usize) -> String {
     right.sort_by(|a, b| a.1.total_cmp(&b.1).then(a.0.number.cmp(&b.0.number)));
     let mut out = String::new();
     for (one, found) in right.into_iter().take(most) {
-        let knobs = if one.knobs.is_empty() {
+        let mut knobs = if one.knobs.is_empty() {
             String::new()
         } else {
             format!("; {}", one.knobs.join(" "))
         };
+        if !one.checked {
+            knobs.push_str("; not checked");
+        }
         // Writing to a string does not fail.
         let _ = writeln!(
             out,

@@ -107,6 +107,26 @@ impl Store {
             .collect()
     }
 
+    /// Evaluations of a variant in the search, in the order in which they were asked for.
+    pub fn evaluations_of(&self, variant: VariantNumber) -> Result<Vec<Evaluation>, StoreError> {
+        if self.version == 1 {
+            return Ok(Vec::new());
+        }
+        let sql = format!(
+            "{} WHERE c.variant = ?1 AND e.phase = ?2 ORDER BY e.evaluation",
+            select(self.version)
+        );
+        let read = || {
+            let mut statement = self.db.prepare(&sql)?;
+            let rows = statement.query_map(params![variant.0, Phase::Search.word()], Raw::new)?;
+            rows.collect::<rusqlite::Result<Vec<Raw>>>()
+        };
+        let rows = read().map_err(|source| self.database(source))?;
+        rows.into_iter()
+            .map(|raw| self.evaluation_of(raw))
+            .collect()
+    }
+
     /// Some evaluations, in this order.
     pub fn rows(&self, numbers: &[EvaluationNumber]) -> Result<Vec<Evaluation>, StoreError> {
         let sql = format!("{} WHERE e.evaluation = ?1", select(self.version));

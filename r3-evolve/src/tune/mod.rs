@@ -67,6 +67,7 @@ pub use standing::{Standing, Standings, told_of};
 pub use summary::{BestFound, Summary, Utilisation};
 
 pub(crate) use conclude::{Conclude, Configured};
+pub(crate) use finals::evaluate as evaluate_rows;
 
 use crate::space::{CandidateError, OptionError, Space};
 use crate::store::{Phase, Reason, Store, StoreError, key};

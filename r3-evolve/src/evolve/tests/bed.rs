@@ -51,6 +51,9 @@ pub struct Looker {
     pub paused: u64,
     /// Goes on a little with each look, where nothing else makes it.
     pub clock: Option<Rc<bed::TestClock>>,
+    /// After how many variants each what was taken so far is written down.
+    pub every: Option<u64>,
+    pub marks: Vec<(u64, (f64, u64))>,
 }
 
 impl Watch for Looker {
@@ -76,6 +79,12 @@ impl Observe for Looker {
             clock.pass(0.05);
         }
         self.paused += u64::from(dashboard.paused.is_some());
+        if let Some(every) = self.every
+            && dashboard.counts.variants >= every * (self.marks.len() as u64 + 1)
+        {
+            self.marks
+                .push((dashboard.counts.variants, super::long::taken()));
+        }
         self.last = Some(dashboard.clone());
     }
 }

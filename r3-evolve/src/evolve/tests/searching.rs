@@ -9,7 +9,7 @@ use r3_replay::evaluate::Verdict;
 use super::bed::*;
 use crate::evolve::slot::{By, Ended, Opening};
 use crate::evolve::variant::VariantNumber;
-use crate::evolve::view::RunView;
+use crate::evolve::view::{RunView, VariantView};
 use crate::evolve::{EvolveError, Models};
 use crate::store::Reason;
 use crate::tune::{BEST, End};
@@ -40,23 +40,25 @@ fn a_search_with_rewrites_finds_something_better_and_every_island_has_its_part()
 
 #[test]
 fn what_is_wrong_on_held_out_or_perturbed_inputs_never_becomes_the_best() {
-    let bed = Bed::new(true, 200);
-    let mut store = bed.create();
-    bed.go(&mut store).unwrap();
-    let view = RunView::of(&store).unwrap();
-    let refused = view
-        .variants
-        .iter()
-        .filter(|one| one.checked && one.verdict == Some(Verdict::Wrong));
-    assert!(refused.clone().count() > 0);
-    for one in refused {
-        assert!(only_seems_right(&one.text));
-        assert!(one.cell.is_none(), "{:?} is still an elite", one.number);
+    let mut refused = 0;
+    for seed in 1..=6 {
+        let mut bed = Bed::new(true, 200);
+        bed.tune.settings.seed = seed;
+        let mut store = bed.create();
+        bed.go(&mut store).unwrap();
+        let view = RunView::of(&store).unwrap();
+        let failed = |one: &&VariantView| one.checked && one.verdict == Some(Verdict::Wrong);
+        for one in view.variants.iter().filter(failed) {
+            refused += 1;
+            assert!(only_seems_right(&one.text));
+            assert!(one.cell.is_none(), "{:?} is still an elite", one.number);
+        }
+        assert!(view.timeline.iter().all(|one| {
+            let variant = view.variant(one.variant).unwrap();
+            !only_seems_right(&variant.text) && verdict(&variant.text) == Verdict::Right
+        }));
     }
-    assert!(view.timeline.iter().all(|one| {
-        let variant = view.variant(one.variant).unwrap();
-        !only_seems_right(&variant.text) && verdict(&variant.text) == Verdict::Right
-    }));
+    assert!(refused > 0);
 }
 
 #[test]
@@ -431,4 +433,28 @@ fn a_run_that_asked_models_does_not_go_on_without_them() {
         .unwrap_err();
     assert!(matches!(error, EvolveError::NoModels), "{error}");
     let _: Option<Models<'_>> = None;
+}
+
+#[test]
+fn a_search_that_ends_before_its_source_was_judged_says_so_and_claims_nothing() {
+    for stops in [false, true] {
+        let mut bed = Bed::new(false, 1000);
+        bed.tune.settings.budget.evaluations = None;
+        bed.tune.settings.budget.seconds = Some(if stops { 1e6 } else { 0.35 });
+        let mut store = bed.create();
+        let mut evaluator = bed.evaluator();
+        evaluator.delay = |_| 50;
+        let mut watch = Looker {
+            stop_after: stops.then_some(3),
+            ..Looker::default()
+        };
+        let error = bed
+            .run(&mut store, &mut evaluator, None, &mut watch)
+            .unwrap_err();
+        assert!(matches!(error, EvolveError::Early), "{error}");
+        assert!(RunView::of(&store).unwrap().summary.is_none());
+        // With more time it goes on from there.
+        bed.tune.settings.budget.seconds = Some(4.0);
+        assert!(bed.go(&mut store).unwrap().best.is_some());
+    }
 }

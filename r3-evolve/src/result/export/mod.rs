@@ -2,10 +2,10 @@
 
 mod flags;
 mod json;
-mod source;
+pub mod source;
 mod t4;
 
 pub use flags::{Flags, nvcc_flags};
 pub use json::{Exported, json};
-pub use source::{BestSource, source};
+pub use source::{BestSource, SourceFile, source};
 pub use t4::{Entry as T4Entry, T4, t4};
