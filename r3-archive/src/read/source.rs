@@ -3,7 +3,13 @@
 //! Read with `pread` rather than mapped: a file that another process cuts is then an error and
 //! not a signal, and what was checked cannot change before it is used.
 
-use std::{fs::File, io, os::unix::fs::FileExt, path::PathBuf, sync::Arc};
+use std::{
+    fs::File,
+    io,
+    os::unix::fs::{FileExt, OpenOptionsExt},
+    path::PathBuf,
+    sync::Arc,
+};
 
 use super::ReadError;
 use crate::{
@@ -34,7 +40,12 @@ impl Source {
             path: path.clone(),
             error: Arc::new(error),
         };
-        let file = File::open(&*path).map_err(failed)?;
+        // A pipe that nobody writes to would be waited for, before anything can say that it is no archive.
+        let file = File::options()
+            .read(true)
+            .custom_flags(libc::O_NONBLOCK)
+            .open(&*path)
+            .map_err(failed)?;
         let metadata = file.metadata().map_err(failed)?;
         if !metadata.is_file() {
             return Err(ReadError::NotAnArchive {

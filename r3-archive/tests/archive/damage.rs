@@ -241,6 +241,26 @@ fn what_is_not_an_archive_is_called_so() {
 }
 
 #[test]
+fn what_is_no_file_is_called_so_and_not_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe");
+    let name = std::ffi::CString::new(pipe.to_str().unwrap()).unwrap();
+    // SAFETY: `name` is a string that ends with a zero, and lives on.
+    assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+    for path in [
+        pipe.as_path(),
+        folder.path(),
+        std::path::Path::new("/dev/zero"),
+    ] {
+        assert!(
+            matches!(Archive::open(path), Err(ReadError::NotAnArchive { .. })),
+            "{}",
+            path.display()
+        );
+    }
+}
+
+#[test]
 fn an_archive_inside_a_chunk_is_not_taken_for_the_file_itself() {
     let (inner, _) = sample_bytes(1);
     let dir = tempfile::tempdir().unwrap();
