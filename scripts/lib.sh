@@ -18,6 +18,14 @@ die() {
 }
 have() { command -v "$1" >/dev/null 2>&1; }
 
+# room GB WHAT: says so when less is free on this disk than WHAT needs from scratch. What was built before may
+# be enough, so nothing stops here.
+room() {
+    local free
+    free=$(df -Pk "$root" | awk 'NR == 2 { print int($4 / 1048576) }')
+    [ "${free:-$1}" -ge "$1" ] || say "only $free GiB are free on the disk of $root; $2 takes up to $1: where it ends with \"No space left\" or a bus error, make room"
+}
+
 # The browser that tests open a report in; fails where there is none. tests/browser looks for the same names.
 browser() {
     [ -z "${R3_BROWSER:-}" ] || { printf '%s\n' "$R3_BROWSER" && return; }

@@ -9,6 +9,7 @@ set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 cd "$root"
 
+room 8 "what is built for the tests"
 "$root/scripts/setup.sh"
 
 # nextest [FILTER…]: the end-to-end tests use the programs as they are built, so these come first, with the
