@@ -82,6 +82,7 @@ fn what_is_no_file_of_its_kind_is_refused_by_name_before_anything_is_started() {
         ("tune", "--tolerance-file"),
         ("evolve", "--tolerance-file"),
         ("evolve", "--settings"),
+        ("evolve", "--models"),
     ] {
         for (file, said) in &files {
             let mut run = evolve();

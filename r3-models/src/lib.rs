@@ -38,6 +38,7 @@ mod reply;
 mod retry;
 mod roots;
 mod schedule;
+mod small;
 mod sse;
 mod too_long;
 mod url;

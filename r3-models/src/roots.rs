@@ -7,6 +7,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::small;
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
 
 /// Where distributions keep the roots.
@@ -65,7 +66,7 @@ pub fn config(instead: Option<&Path>, beside: Option<&Path>) -> Result<TlsConfig
 }
 
 fn read(path: &Path) -> Result<Vec<Certificate<'static>>, RootsError> {
-    let text = std::fs::read(path).map_err(|source| RootsError::Read {
+    let text = small::bytes(path, small::CERTIFICATES).map_err(|source| RootsError::Read {
         path: path.to_owned(),
         source,
     })?;

@@ -481,7 +481,7 @@ impl ModelArgs {
         &self,
         settings: &evolve::Settings,
     ) -> Result<Option<r3_models::settings::Settings>, Failure> {
-        use r3_models::settings::Settings as Models;
+        use r3_models::settings::{Settings as Models, SettingsError};
         if self.no_models {
             return Ok(None);
         }
@@ -490,7 +490,15 @@ impl ModelArgs {
             _ => std::env::var(name).ok(),
         };
         let found = match &self.file {
-            Some(path) => Some(Models::from_file(path, &look_up).map_err(Failure::new)?),
+            Some(path) => {
+                let text = files::text(path, files::SETTINGS).map_err(|source| {
+                    Failure::new(SettingsError::Read {
+                        path: path.clone(),
+                        source,
+                    })
+                })?;
+                Some(Models::from_text(&text, path, &look_up).map_err(Failure::new)?)
+            }
             None => Models::from_environment(&look_up).map_err(Failure::new)?,
         };
         if let (None, Some(model)) = (&found, &self.model) {

@@ -17,12 +17,13 @@ pub mod record;
 mod subject;
 pub mod synthetic;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 pub use compare::{Report, Trial, compare, trial};
 pub use subject::Subject;
 
 use crate::strategy::Kind;
+use r3_codegen::source::files;
 
 /// Why spaces cannot be simulated.
 #[derive(Debug, thiserror::Error)]
@@ -70,9 +71,9 @@ pub fn run(
 }
 
 /// Reads a space of either kind.
-pub fn read(path: &PathBuf) -> Result<Subject, SimulateError> {
-    let text = std::fs::read_to_string(path).map_err(|source| SimulateError::File {
-        path: path.clone(),
+pub fn read(path: &Path) -> Result<Subject, SimulateError> {
+    let text = files::text(path, files::LIST).map_err(|source| SimulateError::File {
+        path: path.to_owned(),
         source,
     })?;
     if path

@@ -371,14 +371,10 @@ pub enum SettingsError {
 }
 
 impl Settings {
-    /// From a file. Keys are looked up in the environment, or in files named beside it.
-    pub fn from_file(path: &Path, look_up: &LookUp<'_>) -> Result<Self, SettingsError> {
-        let text = std::fs::read_to_string(path).map_err(|source| SettingsError::Read {
-            path: path.to_owned(),
-            source,
-        })?;
+    /// From the text of a file, which the caller reads. Keys are looked up in the environment, or in files named beside it.
+    pub fn from_text(text: &str, path: &Path, look_up: &LookUp<'_>) -> Result<Self, SettingsError> {
         let folder = path.parent().unwrap_or(Path::new(""));
-        read::from_text(&text, &path.display().to_string(), folder, look_up)
+        read::from_text(text, &path.display().to_string(), folder, look_up)
     }
 
     /// From the environment; `None` where it names no endpoint.

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::{Endpoint, Key, LookUp, Model, Part, Settings, SettingsError};
+use crate::small;
 use crate::url::Url;
 
 /// Fields of a request that no setting may put in.
@@ -270,7 +271,7 @@ fn key(endpoint: &mut Endpoint, origin: &str, look_up: &LookUp<'_>) -> Result<()
         look_up(variable)
             .ok_or_else(|| wrong(format!("the environment has no {variable} (key_env)")))?
     } else if let Some(path) = &endpoint.key_file {
-        std::fs::read_to_string(path).map_err(|source| SettingsError::Read {
+        small::text(path, small::KEY).map_err(|source| SettingsError::Read {
             path: path.clone(),
             source,
         })?
