@@ -230,6 +230,7 @@ fn proposals_that_failed_are_not_counted_as_variants() {
 
 #[test]
 fn a_model_that_takes_little_gets_prompts_that_leave_room_for_an_answer() {
+    // Bytes of the longest first question, and of the longest repair.
     let longest = |context: Option<u32>| {
         let mut bed = Bed::new(true, 300).with_models();
         let settings = bed.models.as_mut().unwrap();
@@ -239,17 +240,25 @@ fn a_model_that_takes_little_gets_prompts_that_leave_room_for_an_answer() {
         let mut store = bed.create();
         bed.go(&mut store).unwrap();
         let requests = store.requests().unwrap();
-        assert!(requests.iter().any(|one| one.turn > 0), "and repairs");
-        let bytes = requests
-            .iter()
-            .map(|one| crate::prompt::bytes(&one.messages));
-        bytes.max().unwrap()
+        let of = |is_repair: bool| {
+            requests
+                .iter()
+                .filter(|one| (one.turn > 0) == is_repair)
+                .map(|one| crate::prompt::bytes(&one.messages))
+                .max()
+                .unwrap()
+        };
+        (of(false), of(true))
     };
     let mut small = r3_models::settings::Model::new("m", Part::Accurate);
     small.context = Some(4096);
     let most = small.prompt_bytes().unwrap();
-    assert!(longest(Some(4096)) <= most);
-    assert!(longest(None) > most);
+    let (question, repair) = longest(Some(4096));
+    assert!(question <= most, "{question} of {most}");
+    // What is wrong with an answer is worth more than the length of the next one, some of whose room it takes.
+    let with_repair = most + most * 3 / 8 + 400;
+    assert!(repair <= with_repair, "{repair} of {with_repair}");
+    assert!(longest(None).0 > most);
 }
 
 #[test]
