@@ -97,7 +97,10 @@ fn keep(name: &str, bytes: &[u8]) {
 fn every_variant_can_be_chosen(browser: &mut Browser, report: &Value) {
     let lists = browser.value("document.querySelectorAll('#all details').length");
     for list in 1..=lists.as_u64().expect("a number") {
-        browser.click(&format!("#all details:nth-of-type({list}) > summary"));
+        let list = format!("#all details:nth-of-type({list})");
+        browser.click(&format!("{list} > summary"));
+        // What is in it comes after the click, and moves all that is below.
+        browser.wait_until(&format!("document.querySelector('{list} li') !== null"));
     }
     let variants = report["variants"].as_array().expect("variants");
     browser.wait_until(&format!(
