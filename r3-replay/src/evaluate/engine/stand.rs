@@ -240,15 +240,20 @@ impl Stand<'_, '_> {
             self.spent.dropped += 1;
             return Ok(false);
         }
-        if self.not_finite(&facts)? > before {
+        let after = self.not_finite(&facts);
+        if !after.as_ref().is_ok_and(|after| *after <= before) {
+            let back = self.resident.unalter(launch).map_err(Stop::of_original);
+            after?;
+            back?;
             self.spent.dropped += 1;
-            self.resident.unalter(launch).map_err(Stop::of_original)?;
             return Ok(false);
         }
         let key = self.keys.key();
         let judged = self.judge(lane, key, " with perturbed inputs");
-        let changed = self.resident.unalter(launch).map_err(Stop::of_original)?;
+        let changed = self.resident.unalter(launch);
+        // What befell the candidate comes first: putting things back may fail of the same.
         let judgement = judged?;
+        let changed = changed.map_err(Stop::of_original)?;
         if let Some(what) = changed.filter(|_| judgement.is_right()) {
             let why = format!("in a run with perturbed inputs, {what}");
             return Err(Stop::new(Verdict::Cheat, why));

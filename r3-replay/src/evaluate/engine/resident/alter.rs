@@ -52,7 +52,10 @@ impl Resident<'_> {
             aside: None,
         });
         let why = match self.oracle(launch, watch) {
-            Ok(None) => return Ok(Ok(())),
+            Ok(None) => {
+                self.variables_differ();
+                return Ok(Ok(()));
+            }
             Ok(Some(why)) => why,
             Err(Trouble::Lost(lost)) => {
                 return Err(Trouble::Lost(Lost {
@@ -60,7 +63,12 @@ impl Resident<'_> {
                     ..lost
                 }));
             }
-            Err(trouble @ Trouble::Machine(_)) => return Err(trouble),
+            Err(trouble @ Trouble::Machine(_)) => {
+                // Copies may be half made: what comes next begins from what was recorded.
+                self.distrust();
+                let _ = self.unalter(launch);
+                return Err(trouble);
+            }
             Err(trouble) => trouble.to_string(),
         };
         self.distrust();
@@ -129,15 +137,23 @@ impl Resident<'_> {
         kept.untouched = altered.untouched;
         kept.variables = altered.variables;
         kept.expected = altered.expected;
+        self.variables_differ();
         if let Some(aside) = altered.aside {
             return self.take_back(launch, aside);
         }
         // Memory and copies are made from the archive again when the launch is needed.
-        kept.damaged = true;
+        if let Some(kept) = self.launches.get_mut(&launch) {
+            kept.damaged = true;
+        }
         if self.live.as_ref().is_some_and(|live| live.launch == launch) {
             self.distrust();
         }
         Ok(None)
+    }
+
+    /// Other variables are changed with other inputs: the next reset of each code writes all of its own.
+    fn variables_differ(&mut self) {
+        self.distrusted += 1;
     }
 
     /// Writes other inputs into the memory in place.

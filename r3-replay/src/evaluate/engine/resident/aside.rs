@@ -154,6 +154,16 @@ impl Resident<'_> {
             }
             return None;
         }
+        // Buffers of other lengths that are only kept must not take what code needs, or what the budget allows.
+        let idle = self.pool.kept();
+        let is_much = match self.options.memory_budget {
+            Some(budget) => idle > budget.saturating_sub(self.pool.in_use()),
+            None => idle > self.replayer.device().free_memory().unwrap_or(0),
+        };
+        if is_much {
+            // What cannot be freed is said by whoever uses the device next.
+            let _ = self.pool.trim(self.replayer.device());
+        }
         Some(found)
     }
 
@@ -207,7 +217,17 @@ impl Resident<'_> {
         if let Some(buffer) = replaced {
             self.pool.give(buffer);
         }
-        let found = found?;
+        let found = match found {
+            Ok(found) => found,
+            Err(trouble) => {
+                // Edits may still be in place, and the copies were not looked at.
+                if let Some(kept) = self.launches.get_mut(&launch) {
+                    kept.damaged = true;
+                }
+                self.distrust();
+                return Err(trouble);
+            }
+        };
         if !whole {
             if self.live.as_ref().is_some_and(|live| live.launch == launch) {
                 self.distrust();

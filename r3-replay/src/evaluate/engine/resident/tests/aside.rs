@@ -131,3 +131,66 @@ fn memory_that_was_changed_between_is_put_back() {
     assert_eq!(resident.unalter(id).unwrap(), None);
     as_recorded(&mut resident, &bounds);
 }
+
+/// Adds one and what a variable holds to a word; a large word sets the variable.
+const FLAG: &str = ".version 7.0\n.target sm_80\n.address_size 64\n\
+    .visible .global .align 8 .u64 flag;\n\
+    .visible .entry kernel(.param .u64 kernel_param_0)\n{\n\
+    .reg .b64 %p, %x, %y, %s;\n.reg .pred %q;\n\
+    ld.param.u64 %p, [kernel_param_0];\nld.global.u64 %x, [%p];\n\
+    mov.u64 %s, flag;\nld.global.u64 %y, [%s];\nadd.u64 %y, %y, %x;\nadd.u64 %y, %y, 1;\n\
+    st.global.u64 [%p+8], %y;\nsetp.gt.u64 %q, %x, 100;\nmov.u64 %y, 1;\n\
+    @%q st.global.u64 [%s], %y;\nret;\n}\n";
+
+#[test]
+fn variables_that_change_with_some_inputs_only_begin_anew_with_all() {
+    for (recorded, other) in [(30u64, 200u64), (200, 30)] {
+        let kind = r3_archive::model::ImageKind::Ptx;
+        let mut archive = TestArchive::with_code(FLAG.as_bytes(), kind);
+        archive.allocation(1, A, 16, AllocationKind::Device);
+        let flag = TestRegion {
+            owner: r3_archive::model::RegionOwner::Global {
+                module: r3_archive::model::ModuleId(1),
+                name: "flag".to_owned(),
+            },
+            address: 0x7f20_0000_0000,
+            before: words(&[0]),
+            after: words(&[u64::from(recorded > 100)]),
+        };
+        let (before, after) = (words(&[recorded, 0]), words(&[recorded, recorded + 1]));
+        archive.launch(&[TestRegion::memory(1, A, before, after), flag]);
+        let archive = archive.open();
+        let mut device = cpu();
+        let mut resident = Resident::new(&archive, &mut device, options());
+        let id = LaunchId(1);
+        let facts = resident.ready(id, &Nobody).unwrap();
+        assert_eq!(facts.unusable, None);
+        let image = Image {
+            name: "kernel".to_owned(),
+            bytes: FLAG.as_bytes().to_vec(),
+            form: crate::code::Form::Ptx(80),
+        };
+        let bounds = [
+            bind(&mut resident, 1, None),
+            bind(&mut resident, 1, Some(&image)),
+        ];
+        let right = |resident: &mut Resident<'_>, key: u64| {
+            for bound in &bounds {
+                let judgement = judge(resident, bound, key);
+                assert!(judgement.is_right(), "{recorded}, {key}: {judgement:?}");
+            }
+        };
+        for round in 0..2 {
+            right(&mut resident, 10 * round + 1);
+            let edit = Edit {
+                region: 0,
+                offset: 0,
+                bytes: other.to_le_bytes().to_vec(),
+            };
+            assert_eq!(resident.alter(id, vec![edit], &Nobody).unwrap(), Ok(()));
+            right(&mut resident, 10 * round + 2);
+            assert_eq!(resident.unalter(id).unwrap(), None);
+        }
+        right(&mut resident, 100);
+    }
+}
