@@ -129,6 +129,8 @@ impl Book {
         }
         let mut book = Self::default();
         let mut open: BTreeMap<u64, (String, Lost)> = BTreeMap::new();
+        let mut begun = false;
+        let mut before: BTreeMap<String, Spent> = BTreeMap::new();
         let mut reader = BufReader::new(file);
         loop {
             let mut bytes = Vec::new();
@@ -137,8 +139,18 @@ impl Book {
                 break;
             }
             match serde_json::from_slice(&bytes) {
-                Ok(Line::Begin {}) => book.lose(&mut open),
-                Ok(Line::Before { model, spent }) => book.took.add(&model, &spent),
+                Ok(Line::Begin {}) => {
+                    begun = true;
+                    for (model, spent) in std::mem::take(&mut before) {
+                        book.took.add(&model, &spent);
+                    }
+                    book.lose(&mut open);
+                }
+                Ok(Line::Before { model, spent }) if begun => book.took.add(&model, &spent),
+                // Of a process that was killed here, perhaps, and then written again.
+                Ok(Line::Before { model, spent }) => {
+                    before.insert(model, spent);
+                }
                 Ok(Line::Sent {
                     number,
                     model,
@@ -240,16 +252,19 @@ impl Ledger {
             // A crash may have left half a line.
             ends_within_line: true,
         };
-        ledger.write(&Line::Begin {})?;
+        let mut lines = Vec::new();
         if is_new {
             for (model, spent) in &before.models {
-                ledger.write(&Line::Before {
+                lines.push(Line::Before {
                     model: model.clone(),
                     spent: *spent,
-                })?;
+                });
                 book.took.add(model, spent);
             }
         }
+        // Last: without it, what stands in front of it counts as not written.
+        lines.push(Line::Begin {});
+        ledger.write(&lines)?;
         Ok((ledger, book))
     }
 
@@ -257,25 +272,25 @@ impl Ledger {
     pub(crate) fn sent(&mut self, model: &str, most: &Most) -> Result<u64, LedgerError> {
         let number = self.next;
         self.next += 1;
-        self.write(&Line::Sent {
+        self.write(&[Line::Sent {
             number,
             model: model.to_owned(),
             prompt: most.prompt(),
             completion: most.tokens().saturating_sub(most.prompt()),
             cost: most.cost(),
-        })?;
+        }])?;
         Ok(number)
     }
 
     /// A request is back.
     pub(crate) fn back(&mut self, number: u64, spent: &Spent) -> Result<(), LedgerError> {
-        self.write(&Line::Back {
+        self.write(&[Line::Back {
             number,
             spent: *spent,
-        })
+        }])
     }
 
-    fn write(&mut self, line: &Line) -> Result<(), LedgerError> {
+    fn write(&mut self, lines: &[Line]) -> Result<(), LedgerError> {
         let failed = |source| LedgerError {
             path: self.path.clone(),
             source,
@@ -284,8 +299,10 @@ impl Ledger {
         if self.ends_within_line {
             text.push('\n');
         }
-        text.push_str(&serde_json::to_string(line).map_err(|error| failed(error.into()))?);
-        text.push('\n');
+        for line in lines {
+            text.push_str(&serde_json::to_string(line).map_err(|error| failed(error.into()))?);
+            text.push('\n');
+        }
         let written = self.file.write_all(text.as_bytes()).map_err(failed);
         // What was written of it may lack its end.
         self.ends_within_line = written.is_err();
@@ -385,6 +402,22 @@ mod tests {
         for _ in 0..2 {
             let (_, book) = Ledger::open(&file, &before).unwrap();
             assert_eq!(book.took, before, "once");
+        }
+    }
+
+    #[test]
+    fn what_was_taken_before_counts_once_wherever_a_crash_cuts_the_first_lines() {
+        let (_folder, file) = folder();
+        let mut before = Totals::default();
+        before.add("m", &took(300, 20));
+        before.add("n", &took(500, 10));
+        Ledger::open(&file, &before).unwrap();
+        let whole = std::fs::read(&file).unwrap();
+        for cut in 0..=whole.len() {
+            std::fs::write(&file, &whole[..cut]).unwrap();
+            let (_, book) = Ledger::open(&file, &before).unwrap();
+            assert_eq!(book.took, before, "cut at {cut}");
+            assert_eq!(Book::read(&file).unwrap().took, before, "cut at {cut}");
         }
     }
 
