@@ -141,6 +141,12 @@ fn a_search_over_source_on_the_cpu_device_finds_something_better_and_verifies_it
     if found["claim"] == true {
         let archive = Archive::open(bed.path().join("run/best.r3t")).expect("the result");
         assert_eq!(archive.tuned().len(), 1);
+        // What is claimed was checked in the end, whether or not the search came to it.
+        let whole = bed.evolve(&["export", "run", "--format", "source"]).run();
+        assert_eq!(whole.end, End::Exit(0), "{whole}");
+        let best = ["export", "run", "best", "--format", "source"];
+        let best = bed.evolve(&best).run();
+        assert_eq!(best.stdout, whole.stdout, "{best}");
     }
     // A second search in the same folder is refused, and says how to go on.
     let again = evolve(&bed, &arguments).run();

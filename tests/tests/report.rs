@@ -177,6 +177,14 @@ fn a_click_at_a_cell_shows_the_source_that_is_that_cell_s() {
     keep("page.pdf", &browser.print());
 
     every_variant_can_be_chosen(&mut browser, &report);
+    // Data that are cut off end with an error, and not never.
+    for bytes in ["", "0", "4", "0, 0, 0, 0, 0"] {
+        let cut = format!("inflate(new Uint8Array([{bytes}]))");
+        let said = browser.value(&format!(
+            "(() => {{ try {{ {cut}; return \"nothing\"; }} catch (error) {{ return error.message; }} }})()"
+        ));
+        assert_eq!(said, "the data is damaged", "{bytes}");
+    }
     let title = browser.value("document.title");
     assert!(
         title

@@ -80,12 +80,22 @@ fn bytes(args: &Args) -> Result<Vec<u8>, Failure> {
                 ));
             }
         };
-        return Wanted {
+        let wanted = Wanted {
             run: &args.run,
             name,
             check: args.check,
-        }
-        .bytes(flags);
+        };
+        return match wanted.bytes(flags)? {
+            Some(bytes) => Ok(bytes),
+            None => {
+                let store = Store::look(&args.run).map_err(Failure::new)?;
+                if flags {
+                    nvcc_flags(&store)
+                } else {
+                    source(&store)
+                }
+            }
+        };
     }
     let store = Store::look(&args.run).map_err(Failure::new)?;
     let text = store.text(key::SPACE).map_err(Failure::new)?;
@@ -110,19 +120,7 @@ fn bytes(args: &Args) -> Result<Vec<u8>, Failure> {
         }
         Format::T4 => pretty(&export::t4(&store, &space).map_err(Failure::new)?),
         Format::Json => pretty(&export::json(&store).map_err(Failure::new)?),
-        Format::NvccFlags => {
-            let (candidate, claimed) = best(&store)?;
-            let kernel: KernelDescription = store.need(key::KERNEL).map_err(Failure::new)?;
-            let block = kernel
-                .launches
-                .first()
-                .map_or([1; 3], |launch| launch.block);
-            let mut text = export::nvcc_flags(&candidate, block).to_string();
-            if !claimed {
-                text.push_str("note: this is the nearest to a gain; none is claimed\n");
-            }
-            Ok(text.into_bytes())
-        }
+        Format::NvccFlags => nvcc_flags(&store),
         Format::Source => source(&store),
         Format::Recorded => recorded(&store, &space),
     }
@@ -150,6 +148,21 @@ fn best(store: &Store) -> Result<(Candidate, bool), Failure> {
         .find(|row| row.candidate_number.0 == best.number)
         .map(|row| (row.candidate, summary.claim))
         .ok_or_else(|| Failure::new("the run's best candidate is missing: the store is damaged"))
+}
+
+/// What of the best nvcc and the source can have.
+fn nvcc_flags(store: &Store) -> Result<Vec<u8>, Failure> {
+    let (candidate, claimed) = best(store)?;
+    let kernel: KernelDescription = store.need(key::KERNEL).map_err(Failure::new)?;
+    let block = kernel
+        .launches
+        .first()
+        .map_or([1; 3], |launch| launch.block);
+    let mut text = export::nvcc_flags(&candidate, block).to_string();
+    if !claimed {
+        text.push_str("note: this is the nearest to a gain; none is claimed\n");
+    }
+    Ok(text.into_bytes())
 }
 
 /// The best source.

@@ -16,6 +16,8 @@ pub(super) struct GoingOn<'a> {
     pub judging: &'a Judging,
     /// Whether changes are taken as they are.
     pub force: bool,
+    /// What is said of changes to who cannot take them as they are by `--force`.
+    pub changed: Option<&'a str>,
     /// What helps where the archive is not where it was.
     pub moved: &'a str,
     /// What is said to who leaves before it begins.
@@ -44,6 +46,7 @@ impl GoingOn<'_> {
             settings,
             judging,
             force,
+            changed,
             moved,
             left,
         } = self;
@@ -54,7 +57,8 @@ impl GoingOn<'_> {
         let was: Environment = store.need(key::ENVIRONMENT).map_err(Failure::new)?;
         // What can be said without a server is said first.
         if !force {
-            refuse_another(&archive, &was, settings)?;
+            refuse_another(&archive, &was, settings)
+                .map_err(|changes| refused(changes, changed))?;
         }
         let signals = Signals::listen().map_err(Failure::new)?;
         let preparing = Preparing::watch(&signals, move || left).map_err(Failure::new)?;
@@ -64,7 +68,7 @@ impl GoingOn<'_> {
         let now = environment(&mut server, &archive, &ground, digest(&ground)?)?;
         let changes = now.changes(&was);
         if !changes.is_empty() && !force {
-            return Err(Failure::new(TuneError::Changed(changes)));
+            return Err(refused(changes, changed));
         }
         preparing.over();
         ground.choice = store.need(key::LAUNCHES).map_err(Failure::new)?;
@@ -76,6 +80,14 @@ impl GoingOn<'_> {
             changes,
             signals,
         })
+    }
+}
+
+/// That something has changed since the run began, and what can be done.
+fn refused(changes: Vec<String>, advice: Option<&str>) -> Failure {
+    match advice {
+        Some(advice) => Failure::new(format!("{}: {advice}", changes.join("; "))),
+        None => Failure::new(TuneError::Changed(changes)),
     }
 }
 

@@ -20,7 +20,7 @@ use crate::strategy::Kind;
 use crate::tune::client::{Place, Server};
 use crate::tune::launches::HeldOut;
 use crate::tune::settings::{Approximation, Budget, DeviceSetting, Fine};
-use crate::tune::{ArchiveFile, Environment, Ground, Settings, Summary, TuneError};
+use crate::tune::{ArchiveFile, Environment, Ground, Settings, Summary};
 
 /// Where and how candidates are judged.
 #[derive(Default, clap::Args)]
@@ -407,21 +407,21 @@ pub fn tell(summary: &Summary, folder: &Path, json: bool, out: &mut Output) -> R
     out.line(format!("run       {}", folder.display()))
 }
 
-/// Refuses an archive that is not the one that a run began with.
+/// Refuses an archive that is not the one that a run began with: what has changed.
 pub fn refuse_another(
     now: &ArchiveFile,
     was: &Environment,
     settings: &Settings,
-) -> Result<(), Failure> {
+) -> Result<(), Vec<String>> {
     if now.uuid == was.archive_uuid && now.hash == was.archive_hash {
         return Ok(());
     }
-    Err(Failure::new(TuneError::Changed(vec![format!(
+    Err(vec![format!(
         "{} is not the archive that the run began with (its content was {}, and is {})",
         settings.archive.display(),
         was.archive_hash,
         now.hash
-    )])))
+    )])
 }
 
 /// Complains about options that cannot change while a run goes on.

@@ -85,6 +85,7 @@ pub fn run(args: &Args, out: &mut Output) -> Result<(), Failure> {
         settings: &base,
         judging: &args.judging,
         force: args.force,
+        changed: None,
         moved: "--archive FILE says where it lies now",
         left: format!("{}: {}", folder.display(), EvolveError::Left),
     }

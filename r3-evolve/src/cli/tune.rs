@@ -250,6 +250,7 @@ fn resume(args: &Args, out: &mut Output) -> Result<(), Failure> {
         settings: &settings,
         judging: &args.judging,
         force: args.force,
+        changed: None,
         moved: "name ARCHIVE, where it lies now",
         left: format!("{}: {}", folder.display(), TuneError::Left),
     }

@@ -32,8 +32,9 @@ pub(super) struct Wanted<'a> {
 }
 
 impl Wanted<'_> {
-    /// It as a file, or what nvcc and the source can have of it.
-    pub fn bytes(&self, flags: bool) -> Result<Vec<u8>, Failure> {
+    /// It as a file, or what nvcc and the source can have of it. `None` where it is the one that the run claims: that one was measured at
+    /// length, in a configuration that the finals chose.
+    pub fn bytes(&self, flags: bool) -> Result<Option<Vec<u8>>, Failure> {
         let mut store = Store::look(self.run).map_err(Failure::new)?;
         if !is_evolve(&store).map_err(Failure::new)? {
             return Err(Failure::new(format!(
@@ -43,6 +44,9 @@ impl Wanted<'_> {
         }
         let view = RunView::of(&store).map_err(Failure::new)?;
         let one = find_variant(&view, self.name).map_err(Failure::new)?;
+        if view.claimed() == Some(one.number) {
+            return Ok(None);
+        }
         if let Integrity::Screened | Integrity::CheckedOtherwise = one.integrity {
             if !self.check {
                 return Err(Failure::new(self.unchecked(one)));
@@ -54,9 +58,9 @@ impl Wanted<'_> {
             self.check(&mut store, one, &row)?;
             let view = RunView::of(&store).map_err(Failure::new)?;
             let one = find_variant(&view, self.name).map_err(Failure::new)?;
-            return self.written(&store, &view, one, flags);
+            return self.written(&store, &view, one, flags).map(Some);
         }
-        self.written(&store, &view, one, flags)
+        self.written(&store, &view, one, flags).map(Some)
     }
 
     fn unchecked(&self, one: &VariantView) -> String {
@@ -76,13 +80,21 @@ impl Wanted<'_> {
     fn check(&self, store: &mut Store, one: &VariantView, row: &Evaluation) -> Result<(), Failure> {
         let base: Settings = store.need(key::SETTINGS).map_err(Failure::new)?;
         let given: Program = store.need(key::GIVEN).map_err(Failure::new)?;
+        let run = self.run.display();
+        let changed = format!(
+            "nothing was checked. `r3-evolve resume {run} --force` takes what is there now for the run's"
+        );
+        let moved = format!(
+            "put it back, or say where it lies now: `r3-evolve resume {run} --archive FILE`"
+        );
         let mut again = GoingOn {
             store,
             settings: &base,
             judging: &Judging::default(),
             force: false,
-            moved: "put it back, or bring the run on with `r3-evolve resume --archive FILE`",
-            left: format!("{}: left; nothing was checked", self.run.display()),
+            changed: Some(&changed),
+            moved: &moved,
+            left: format!("{run}: left; nothing was checked"),
         }
         .prepare(|ground| Ok(space(&base, ground, &given)?.digest()))?;
         let clock = SystemClock::default();
@@ -98,7 +110,11 @@ impl Wanted<'_> {
         );
         terminal.clear();
         let outcome = outcome.map_err(|error| match error {
-            TuneError::Left => Failure::Left(format!("{}: left", self.run.display())),
+            TuneError::Left => Failure::Left(format!("{run}: left; nothing was checked")),
+            TuneError::Machine { reason, .. } => Failure::new(format!(
+                "variant {} could not be checked: {reason}. That says nothing of the variant",
+                one.number.0
+            )),
             error => Failure::new(error),
         })?;
         if outcome.verdict.is_right() {
@@ -144,7 +160,7 @@ impl Wanted<'_> {
         ];
         said.extend(one.ratio.as_ref().map(source::time));
         said.push(format!("Checked {}.", one.integrity.words()));
-        said.push("Nothing is claimed: it was not measured at length.".to_owned());
+        said.push("Nothing is claimed of it: that is the figure of the search.".to_owned());
         let text = SourceFile {
             said,
             name: &view.program.name,

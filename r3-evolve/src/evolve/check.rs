@@ -4,6 +4,7 @@
 
 use r3_replay::evaluate::Outcome;
 
+use super::search::outcome_says;
 use crate::store::{Evaluation, NewEvaluation, Phase, Reason, Store, key};
 use crate::tune::clock::Clock;
 use crate::tune::evaluate::Evaluate;
@@ -28,16 +29,38 @@ pub fn check(
         reason: Reason::Check,
         parent: None,
     };
-    let round: i64 = store.get(key::ROUND)?.unwrap_or(0);
-    let numbers = store.ask(Phase::Search, round, 0, clock.unix(), &[new])?;
-    let mut rows = store.rows(&numbers)?;
+    let mut rows = match left(store, found)? {
+        Some(row) => vec![row],
+        None => {
+            let round: i64 = store.get(key::ROUND)?.unwrap_or(0);
+            let numbers = store.ask(Phase::Search, round, 0, clock.unix(), &[new])?;
+            store.rows(&numbers)?
+        }
+    };
     let mut jobs = Jobs::new(evaluator, clock, base.fine.retries, base.fine.outage);
     evaluate_rows(store, &mut rows, clock, &mut jobs, watch)?;
     let outcome = rows.pop().and_then(|row| row.outcome);
-    outcome
-        .filter(super::search::outcome_says)
-        .ok_or_else(|| TuneError::Machine {
+    match outcome {
+        Some(outcome) if outcome_says(&outcome) => Ok(outcome),
+        outcome => Err(TuneError::Machine {
             count: 1,
-            reason: "the check could not be judged".into(),
-        })
+            reason: outcome
+                .and_then(|outcome| outcome.reason)
+                .unwrap_or_else(|| "no reason was given".into()),
+        }),
+    }
+}
+
+/// The same check, where somebody who asked for it left before it had an outcome: it is not under way for ever.
+fn left(store: &Store, found: &Evaluation) -> Result<Option<Evaluation>, TuneError> {
+    let Some(variant) = found.variant else {
+        return Ok(None);
+    };
+    let rows = store.evaluations_of(variant)?;
+    Ok(rows.into_iter().find(|row| {
+        row.reason == Reason::Check
+            && row.of.is_none()
+            && row.candidate_number == found.candidate_number
+            && row.outcome.is_none()
+    }))
 }

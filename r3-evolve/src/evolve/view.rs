@@ -23,7 +23,7 @@ use super::workshop::Workshop;
 use crate::elites::{Cell, Described, GridView, Seen};
 use crate::islands::Occupancy;
 use crate::program::Program;
-use crate::store::{Happened, Phase, Reason, Store, StoreError, key};
+use crate::store::{CandidateNumber, Happened, Phase, Reason, Store, StoreError, key};
 use crate::tune::{self, Choice, Environment, Ground, Summary};
 
 mod gathered;
@@ -369,12 +369,14 @@ impl RunView {
         }
         let ledger = store.folder().join(ledger::FILE);
         let book = Book::read(&ledger).map_err(|error| store.damaged(error))?;
+        let summary: Option<Summary> = store.get(key::SUMMARY)?;
+        let claimed = summary.as_ref().filter(|one| one.claim);
+        let claimed = claimed.and_then(|one| Some(CandidateNumber(one.best.as_ref()?.number)));
         let mut view = Self {
             unanswered: book.not_in(&models, true),
             environment: store.need(key::ENVIRONMENT)?,
             launches: ground.choice.clone(),
             phase: store.get(key::PHASE)?.unwrap_or(Phase::Search),
-            summary: store.get(key::SUMMARY)?,
             elapsed: store.get(key::ELAPSED)?.unwrap_or(0.0),
             began_at,
             counts: population.counts.clone(),
@@ -383,7 +385,8 @@ impl RunView {
                 .original()
                 .and_then(|known| Some(known.tried.first()?.1.score?.ratio)),
             best: population.best().map(|known| known.row.number),
-            variants: variants(&population, &shop, &rows),
+            variants: variants(&population, &shop, &rows, claimed),
+            summary,
             timeline,
             islands: islands(&population),
             slots: Vec::new(),
@@ -432,6 +435,13 @@ impl RunView {
             .variants
             .binary_search_by_key(&number, |one| one.number);
         self.variants.get(place.ok()?)
+    }
+
+    /// The variant that a gain is claimed of.
+    #[must_use]
+    pub fn claimed(&self) -> Option<VariantNumber> {
+        let summary = self.summary.as_ref().filter(|one| one.claim)?;
+        summary.best.as_ref()?.variant
     }
 
     /// Part of the prompts' bytes that the prompt before had, too: what a cache of prefixes could serve.

@@ -209,7 +209,7 @@ fn best(out: &mut String, of: &Report) -> std::fmt::Result {
 
 /// A difference, line by line.
 fn diff(out: &mut String, text: &str) -> std::fmt::Result {
-    write!(out, "<pre class=\"diff\">")?;
+    write!(out, "<pre class=\"diff\" tabindex=\"0\">")?;
     for (index, line) in text.lines().enumerate() {
         let class = match line.chars().next() {
             _ if index < 2 => "file",

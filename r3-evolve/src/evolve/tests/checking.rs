@@ -11,7 +11,7 @@ use crate::evolve::slot::Opening;
 use crate::evolve::variant::VariantNumber;
 use crate::evolve::view::{Integrity, RunView};
 use crate::result::variant;
-use crate::store::{EvaluationNumber, Phase, Reason, Store};
+use crate::store::{EvaluationNumber, Phase, Reason, Store, key};
 use crate::tune::tests::bed::Watcher;
 
 /// Whether a configuration is wrong with perturbed inputs, whatever its text.
@@ -184,6 +184,80 @@ fn a_variant_that_somebody_wants_is_checked_outside_of_the_search_which_stays_as
     bed.run(&mut store, &mut evaluator, None, &mut Looker::default())
         .unwrap();
     assert!(evaluator.submitted.borrow().is_empty());
+}
+
+/// A search can end before it has checked what the finals then choose.
+#[test]
+fn what_a_gain_is_claimed_of_is_checked_though_the_search_did_not_come_to_it() {
+    let (_bed, store) = run(300);
+    let view = RunView::of(&store).unwrap();
+    let screened = |view: &RunView| -> Vec<VariantNumber> {
+        let all = view.variants.iter();
+        all.filter(|one| one.integrity == Integrity::Screened)
+            .map(|one| one.number)
+            .collect()
+    };
+    let before = screened(&view);
+    let one = view.variant(before[0]).unwrap();
+    let mut summary = view.summary.clone().unwrap();
+    let best = summary.best.as_mut().unwrap();
+    best.number = one.candidate.unwrap();
+    best.variant = Some(one.number);
+    for claim in [false, true] {
+        summary.claim = claim;
+        store.put(key::SUMMARY, &summary).unwrap();
+        let after = RunView::of(&store).unwrap();
+        assert_eq!(after.claimed(), claim.then_some(one.number));
+        let now = after.variant(one.number).unwrap();
+        assert_eq!(
+            (now.integrity == Integrity::Checked, now.checked),
+            (claim, claim)
+        );
+        // Nothing is said of others by that.
+        let others = before.iter().skip(usize::from(claim)).copied();
+        assert_eq!(screened(&after), others.collect::<Vec<_>>());
+    }
+}
+
+/// Whoever leaves a check, or is killed in it, leaves nothing that is under way for ever: the next one who asks takes it up.
+#[test]
+fn a_check_that_somebody_left_is_the_one_that_the_next_one_does() {
+    let (bed, mut store) = run(100);
+    let view = RunView::of(&store).unwrap();
+    let one = view
+        .variants
+        .iter()
+        .find(|one| one.integrity == Integrity::Screened && one.equal.is_none())
+        .unwrap();
+    let found = one
+        .evaluations
+        .iter()
+        .find(|row| Some(row.candidate) == one.candidate)
+        .unwrap();
+    let row = store.rows(&[EvaluationNumber(found.number)]).unwrap();
+    let checked = |store: &mut Store, watch: &mut Watcher| {
+        check(
+            store,
+            &bed.tune.settings,
+            &bed.ground(),
+            &row[0],
+            &*bed.tune.clock,
+            &mut evaluator(&bed),
+            watch,
+        )
+    };
+    let mut leaving = Watcher {
+        leave_after: Some(0),
+        ..Watcher::default()
+    };
+    checked(&mut store, &mut leaving).unwrap_err();
+    checked(&mut store, &mut Watcher::default()).unwrap();
+    let rows = store.evaluations_of(one.number).unwrap();
+    let outside = rows
+        .iter()
+        .filter(|row| row.reason == Reason::Check && row.of.is_none());
+    let outcomes: Vec<bool> = outside.map(|row| row.outcome.is_some()).collect();
+    assert_eq!(outcomes, [true]);
 }
 
 fn of_search(store: &Store) -> serde_json::Value {

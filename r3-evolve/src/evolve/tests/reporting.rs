@@ -167,6 +167,22 @@ fn the_status_has_a_line_for_every_island_operator_and_model() {
 }
 
 #[test]
+fn a_proposal_has_a_verdict_or_is_told_as_not_evaluated_and_never_both() {
+    let (.., view) = run(true);
+    let report = Report::of(&view);
+    let closings = || view.slots.iter().filter_map(|slot| slot.closing.as_ref());
+    let known = |evaluated: bool| {
+        closings()
+            .filter(|one| matches!(one.ended, Ended::Duplicate(_)))
+            .filter(|one| one.variant.is_some() == evaluated)
+            .count() as u64
+    };
+    assert!(known(true) > 0, "nothing compiled to code that was known");
+    let told = report.dropped.iter().find(|one| one.0 == "text was known");
+    assert_eq!(told.map_or(0, |one| one.1), known(false));
+}
+
+#[test]
 fn each_step_on_the_way_to_the_best_has_the_times_before_and_after() {
     for counts in [true, false] {
         let (.., view) = run(counts);

@@ -142,11 +142,13 @@ pub(super) fn islands(population: &Population) -> Vec<IslandView> {
         .collect()
 }
 
-/// All variants, those that nobody knows the outcome of too.
+/// All variants, those that nobody knows the outcome of too. `claimed`: the candidate that a gain is claimed of, which the finals have
+/// checked, whether or not the search came to it.
 pub(super) fn variants(
     population: &Population,
     shop: &Workshop<'_>,
     rows: &Rows,
+    claimed: Option<CandidateNumber>,
 ) -> Vec<VariantView> {
     let mut evaluations: HashMap<VariantNumber, Vec<&Evaluation>> = HashMap::new();
     let all = rows.evaluations.values().flatten().chain(&rows.other);
@@ -182,7 +184,12 @@ pub(super) fn variants(
             });
             let outside = best.and_then(|best| checks.get(&(row.number, best.number)));
             let integrity = known.map_or(Integrity::NotRight, |known| {
-                integrity(known, best, outside.map(|outcome| outcome.verdict))
+                let by_finals = best
+                    .map(|best| best.number)
+                    .filter(|one| Some(*one) == claimed);
+                let by_finals = by_finals.map(|_| Verdict::Right);
+                let outside = outside.map(|outcome| outcome.verdict);
+                integrity(known, best, outside.or(by_finals))
             });
             let checked_with = known
                 .and_then(|known| known.checked.as_ref())
@@ -262,7 +269,7 @@ fn checks(rows: &[Evaluation]) -> HashMap<(VariantNumber, CandidateNumber), &Out
         .collect()
 }
 
-/// How far a variant can be relied on in a configuration. `outside`: what a check said that no slot asked for.
+/// How far a variant can be relied on in a configuration. `outside`: what a check or the finals said, which no slot asked for.
 fn integrity(known: &Known, of: Option<&Standing>, outside: Option<Verdict>) -> Integrity {
     let number = |one: Option<&Standing>| one.map(|one| one.number);
     match outside {

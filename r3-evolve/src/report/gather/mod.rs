@@ -13,6 +13,7 @@ pub use way::way;
 
 use super::data::{Curve, Finalist, HeldOut, Island, Report, Step, Times};
 use super::words;
+use crate::evolve::slot::Ended;
 use crate::evolve::variant::VariantNumber;
 use crate::evolve::view::{RunView, VariantView};
 use crate::result::text::time;
@@ -77,7 +78,7 @@ impl Report {
                 .map(|(verdict, count)| (verdict.word().to_owned(), *count))
                 .collect(),
             dropped: [
-                ("text was known", run.counts.duplicates),
+                ("text was known", known_texts(run)),
                 ("answer was of no use", run.counts.unusable),
                 ("no answer came", run.counts.unanswered),
             ]
@@ -102,6 +103,15 @@ impl Report {
             notes: setting::notes(run),
         }
     }
+}
+
+/// Proposals whose text was known. What only compiles to code that was known was evaluated, and has a verdict.
+fn known_texts(run: &RunView) -> u64 {
+    let ended = run.slots.iter().filter_map(|slot| slot.closing.as_ref());
+    let known = ended.filter(|closing| {
+        matches!(closing.ended, Ended::Duplicate(_)) && closing.variant.is_none()
+    });
+    known.count() as u64
 }
 
 fn counts(run: &RunView) -> bool {

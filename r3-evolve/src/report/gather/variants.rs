@@ -67,7 +67,7 @@ pub(super) fn variant(run: &RunView, of: &VariantView, whole: bool) -> Variant {
             None => outcome.and_then(words::wrong).or_else(|| of.reason.clone()),
         },
         // A claim is made of nothing else, and its variant may be checked in the finals only.
-        checked: of.checked || claimed(run) == Some(of.number),
+        checked: of.checked || run.claimed() == Some(of.number),
         elite,
         times: of.ratio.map(Times::from),
         tokens: of.described.tokens,
@@ -93,12 +93,6 @@ pub(super) fn variant(run: &RunView, of: &VariantView, whole: bool) -> Variant {
         launches: outcome.map_or_else(Vec::new, launches),
         tried: tried(of),
     }
-}
-
-/// The variant that a gain is claimed of.
-fn claimed(run: &RunView) -> Option<VariantNumber> {
-    let summary = run.summary.as_ref().filter(|one| one.claim)?;
-    summary.best.as_ref()?.variant
 }
 
 fn launches(outcome: &r3_replay::evaluate::Outcome) -> Vec<Launch> {

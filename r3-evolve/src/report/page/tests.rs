@@ -150,6 +150,17 @@ fn data(page: &str) -> Report {
 }
 
 #[test]
+fn what_can_be_scrolled_is_reached_by_the_keyboard() {
+    let page = page(&example());
+    let boxes: Vec<&str> = page.split("<pre").skip(1).collect();
+    assert!(!boxes.is_empty());
+    for one in boxes {
+        let tag = one.split('>').next().unwrap_or_default();
+        assert!(tag.contains("tabindex=\"0\""), "{tag}");
+    }
+}
+
+#[test]
 fn the_page_has_the_report_s_data_and_everything_that_is_said() {
     let report = example();
     let page = page(&report);

@@ -8,6 +8,8 @@ function inflate(from) {
 
   const fill = (count) => {
     while (held < count) {
+      // The last symbols may look ahead of the end.
+      if (at > from.length + 4) throw new Error("the data is damaged");
       hold |= from[at++] << held;
       held += 8;
     }
@@ -46,7 +48,7 @@ function inflate(from) {
   const symbol = ({ width, entries }) => {
     fill(width);
     const entry = entries[hold & (entries.length - 1)];
-    if (!entry || at > from.length + 4) throw new Error("the data is damaged");
+    if (!entry) throw new Error("the data is damaged");
     hold >>>= entry & 15;
     held -= entry & 15;
     return entry >>> 4;
