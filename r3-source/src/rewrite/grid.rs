@@ -15,6 +15,7 @@ use super::{Operator, Proposal};
 /// The counter is `blockIdx.x * blockDim.x + threadIdx.x` and keeps its value; its bound does too, and the captured launch has a
 /// thread for each element. With a counter for each of two or three axes they are nested loops. The work is the rest of the kernel,
 /// ties no threads together, returns nowhere, asks for no number of a block, and leaves nothing in a variable for the next element.
+/// What stands in front of it leaves the same in each block, returns in all or none, and writes nothing but variables.
 /// The counter does not leave its type when it passes the end, as the capture says.
 pub struct GridStride;
 

@@ -13,7 +13,7 @@
 //! 1. [`scene`], [`facts`]: what operators look at.
 //! 2. [`edit`]: changes to a text, and the check that they stay inside.
 //! 3. `meaning`, with `names`, `macros`, `types`, `expressions`, `constants`, `effects`, `opaque`, `memory`, `readers`, `loops`,
-//!    `ranges`, `strided`, `ties`, `groups`: what a text means, so far as that can be known without a compiler. Each answers
+//!    `ranges`, `strided`, `whoever`, `ties`, `groups`: what a text means, so far as that can be known without a compiler. Each answers
 //!    "unknown" rather than guess; operators leave alone what is unknown.
 //! 4. One file for each subject with its operators; [`all`] is the list.
 //!
@@ -58,6 +58,7 @@ mod ties;
 mod types;
 mod unroll;
 mod vector;
+mod whoever;
 
 use std::ops::Range;
 

@@ -1,12 +1,10 @@
 //! Which thread does which element.
 
-use std::collections::BTreeSet;
-
 use tree_sitter::Node;
 
 use super::meaning::{Meaning, bare};
 use super::memory::Base;
-use super::names::{Binding, Declared, declarations};
+use super::names::{Binding, declarations};
 use super::types::Type;
 use crate::syntax::walk;
 
@@ -372,91 +370,6 @@ impl<'a> Meaning<'a> {
             && declared_before
             && self.goes_past_safely(found, 1)
             && !self.address_taken(found.variable)
-    }
-
-    /// Whether the work for an element depends on what does it, other than by the element's number: on one of these (`threadIdx`,
-    /// `blockIdx`, …) along the axis of the elements.
-    pub fn depends_on(&self, found: &Strided<'a>, words: &[&str]) -> bool {
-        let axis = AXES.get(found.dimension).copied().unwrap_or("x");
-        let mut seen = BTreeSet::from([found.variable.start_byte()]);
-        let parts = found.body.iter().chain([&found.bound]);
-        parts
-            .into_iter()
-            .any(|part| self.mentions(*part, words, axis, &mut seen))
-    }
-
-    /// Whether a part of the tree mentions one of these, itself, in the functions that it calls, or in what its variables get.
-    fn mentions(
-        &self,
-        part: Node<'a>,
-        words: &[&str],
-        axis: &str,
-        seen: &mut BTreeSet<usize>,
-    ) -> bool {
-        let mut found = false;
-        walk(part, &mut |node| {
-            if node.kind() != "identifier" {
-                return !found;
-            }
-            let text = self.of(node);
-            found |= match self.names.resolve(node) {
-                Binding::Unknown => {
-                    let field = node
-                        .parent()
-                        .and_then(|parent| parent.child_by_field_name("field"));
-                    words.contains(&text) && field.is_none_or(|field| self.of(field) == axis)
-                }
-                Binding::Local(variable) => self.gets(&variable, words, axis, seen),
-                _ => self.names.functions(text).iter().any(|function| {
-                    let Some(function) = self.scene.unit.function(*function) else {
-                        return true;
-                    };
-                    let reached = self.scene.unit.reached(&function).into_iter();
-                    reached.chain([function]).any(|function| {
-                        let body = self.scene.unit.slice(function.body.clone());
-                        let tokens = crate::tokens::tokens(body);
-                        tokens.iter().any(|token| words.contains(token))
-                    })
-                }),
-            };
-            !found
-        });
-        found
-    }
-
-    /// Whether anything that a variable gets mentions one of these.
-    fn gets(
-        &self,
-        variable: &Declared<'a>,
-        words: &[&str],
-        axis: &str,
-        seen: &mut BTreeSet<usize>,
-    ) -> bool {
-        if !seen.insert(variable.name.start_byte()) {
-            return false;
-        }
-        let body = self
-            .kernel_node()
-            .and_then(|kernel| kernel.child_by_field_name("body"));
-        let uses = body.map_or_else(Vec::new, |body| self.uses(variable.name, body));
-        let assigned = uses.into_iter().filter_map(|used| {
-            let mut node = used;
-            while let Some(parent) = node.parent() {
-                if parent.kind() == "assignment_expression" {
-                    let left = parent.child_by_field_name("left") == Some(node);
-                    return left.then(|| parent.child_by_field_name("right")).flatten();
-                }
-                node = parent;
-            }
-            None
-        });
-        // What a block shares has no thread of its own.
-        let shared = self.of(variable.declaration).contains("__shared__");
-        let values: Vec<Node<'a>> = variable.value().into_iter().chain(assigned).collect();
-        !shared
-            && values
-                .into_iter()
-                .any(|value| self.mentions(value, words, axis, seen))
     }
 
     /// Whether the names of an expression are declared before a place.

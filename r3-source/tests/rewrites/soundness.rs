@@ -71,6 +71,105 @@ fn a_loop_over_a_thread_s_elements_finds_nothing_of_the_one_before() {
 }
 
 #[test]
+fn what_stands_in_front_of_the_work_is_the_same_for_all_blocks() {
+    let body = |before: &str, work: &str| format!("{before} {INDEX} if (i < n) {{ {work} }}");
+    let plains = [
+        (
+            "",
+            body("float v = 0; if (s > 1) v = s;", "c[i] = a[i] + v;"),
+        ),
+        ("", body("if (n < 0) return;", "c[i] = a[i];")),
+        (
+            "",
+            body(
+                "__shared__ float t[256]; t[threadIdx.x] = b[threadIdx.x]; __syncthreads();",
+                "c[i] = a[i] + t[0];",
+            ),
+        ),
+        (
+            "__device__ int half_of(int n) { return n / 2; }",
+            body("int h = half_of(n);", "c[i] = a[h];"),
+        ),
+    ];
+    for (above, plain) in &plains {
+        assert!(sites("grid-stride", &kernel(above, plain)) > 0, "{plain}");
+    }
+    let number = "__device__ void number(int *p) { *p = blockIdx.x; }";
+    let traps = [
+        (
+            "",
+            body("float v = 0; if (blockIdx.x == 3) v = s;", "c[i] = v;"),
+        ),
+        (
+            "",
+            body("int v = 0; if (blockIdx.x == 3) v++;", "c[i] = a[v];"),
+        ),
+        (
+            "",
+            body("int v = 0; blockIdx.x == 3 && (v = 1);", "c[i] = a[v];"),
+        ),
+        (
+            "",
+            body(
+                "__shared__ float t; if (threadIdx.x == 0) t = a[blockIdx.x]; __syncthreads();",
+                "c[i] = t;",
+            ),
+        ),
+        (
+            "",
+            body(
+                "__shared__ float t[2]; int m = blockIdx.x & 1; t[m] = s; __syncthreads();",
+                "c[i] = t[0];",
+            ),
+        ),
+        (
+            "#define BLOCK blockIdx.x",
+            body("int v = BLOCK;", "c[i] = a[v];"),
+        ),
+        ("", body("n -= blockIdx.x;", "c[i] = a[i];")),
+        ("", body("a += blockIdx.x;", "c[i] = a[i];")),
+        ("", body("if (blockIdx.x > 3) return;", "c[i] = a[i];")),
+        (
+            "",
+            body("int v = blockIdx.x; if (v > 3) return;", "c[i] = a[i];"),
+        ),
+        ("", body("c[n + blockIdx.x] = 0;", "c[i] = a[i];")),
+        (
+            "",
+            body(
+                "if (threadIdx.x == 0) atomicAdd(c + n, 1.0f);",
+                "c[i] = a[i];",
+            ),
+        ),
+        (
+            "",
+            body(
+                "int v; asm(\"mov.u32 %0, %%ctaid.x;\" : \"=r\"(v));",
+                "c[i] = a[v];",
+            ),
+        ),
+        (number, body("int v; number(&v);", "c[i] = a[v];")),
+        (
+            "__device__ int runs; __device__ void count() { atomicAdd(&runs, 1); }",
+            body("count();", "c[i] = a[i];"),
+        ),
+        (
+            "",
+            body(
+                "int v = cooperative_groups::this_grid().thread_rank();",
+                "c[i] = a[v];",
+            ),
+        ),
+    ];
+    let traps: Vec<_> = traps
+        .iter()
+        .map(|(above, body)| (*above, body.as_str()))
+        .collect();
+    let plain = body("float v = s;", "c[i] = a[i] + v;");
+    applies_but_not("grid-stride", ("", &plain), &traps);
+}
+
+#[test]
 fn elements_that_no_thread_was_there_for_stay_as_they_are() {
     let text = kernel("", &format!("{INDEX} if (i < n) c[i] = a[i];"));
     assert!(sites("grid-stride", &text) > 0);
