@@ -158,7 +158,11 @@ fn wait(file: &File, patience: Duration) -> io::Result<()> {
             ErrorKind::TimedOut,
             format!("nothing came out of it within {} s", patience.as_secs()),
         )),
-        count if count < 0 => Err(Error::last_os_error()),
+        count if count < 0 => match Error::last_os_error() {
+            // A signal, of a child that ended or a window that changed: there is nothing to read yet, and it is waited for again.
+            error if error.kind() == ErrorKind::Interrupted => Ok(()),
+            error => Err(error),
+        },
         _ => Ok(()),
     }
 }

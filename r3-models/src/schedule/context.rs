@@ -48,6 +48,10 @@ impl Context {
         // A few words are mostly what templates add.
         if !usage.estimated && usage.prompt > 0 && bytes >= 1000 {
             let of_token = bytes as f64 / usage.prompt as f64;
+            // No tokenizer makes more than one of a byte: a service that counts so is mistaken.
+            if of_token < 1.0 {
+                return;
+            }
             self.bytes = Some(self.bytes.map_or(of_token, |before| before.min(of_token)));
         }
     }
@@ -81,4 +85,32 @@ impl Context {
 
 fn bytes_of(messages: &[Message]) -> usize {
     messages.iter().map(|message| message.content.len()).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chat::Role;
+
+    #[test]
+    fn what_a_service_counts_is_taken_where_it_can_be() {
+        let question = [Message {
+            role: Role::User,
+            content: "x".repeat(3000),
+        }];
+        let room_after = |prompt: u64| {
+            let mut context = Context::new(Some(4096));
+            let usage = Usage {
+                prompt,
+                ..Usage::default()
+            };
+            context.learn(&question, &usage);
+            context.room(&question).unwrap()
+        };
+        let before = Context::new(Some(4096)).room(&question).unwrap();
+        assert!(room_after(2000) < before, "more tokens than were reckoned");
+        for absurd in [3001, 1_000_000_000, u64::MAX] {
+            assert_eq!(room_after(absurd), before, "{absurd}");
+        }
+    }
 }
