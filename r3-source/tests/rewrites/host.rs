@@ -3,8 +3,7 @@
 use std::process::Command;
 
 use r3_source::directive::GridWish;
-use r3_source::rewrite::{self, Scene};
-use r3_source::syntax::Unit;
+use r3_source::rewrite;
 
 use crate::compile::clang;
 use crate::samples;
@@ -70,24 +69,20 @@ fn exact_rewrites_leave_the_same_bytes_when_run_thread_by_thread() {
         let text = format!(
             "__global__ void k(const float *a, const float *b, float *c, int n, float s) {{\n    {body}\n}}\n"
         );
-        let unit = Unit::parse(&text).unwrap();
-        let kernel = unit.kernel("k").unwrap();
-        let whole = 0..text.len();
-        let scene = Scene {
-            unit: &unit,
-            kernel: &kernel,
-            spans: std::slice::from_ref(&whole),
-            facts: &facts,
-        };
         kernels += &format!("namespace original{number} {{\n{text}}}\n");
         runs += &format!(
             "    memset(first, 0, sizeof first); launch(original{number}::k, {{4, 4, 1}}, {{16, 16, 1}}, a, b, first);\n"
         );
-        for site in rewrite::all_sites(&scene) {
-            if !rewrite::operator(&site.operator).unwrap().exact() {
-                continue;
-            }
-            let done = rewrite::apply(&scene, &site).unwrap();
+        let rewritten = samples::with_k(&text, &facts, |scene| {
+            let mut exact = rewrite::all_sites(scene);
+            exact.retain(|site| rewrite::operator(&site.operator).unwrap().exact());
+            let done = exact
+                .iter()
+                .map(|site| rewrite::apply(scene, site).unwrap());
+            let done: Vec<_> = done.collect();
+            exact.into_iter().zip(done).collect::<Vec<_>>()
+        });
+        for (site, done) in rewritten {
             let wishes = done.directive.unwrap_or_default().grid;
             let grid: Vec<String> = wishes
                 .iter()

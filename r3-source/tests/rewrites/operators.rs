@@ -1,7 +1,6 @@
 //! Each operator on small kernels: what it does, and where it must leave things alone.
 
-use r3_source::rewrite::{self, Facts, Known, Scene};
-use r3_source::syntax::Unit;
+use r3_source::rewrite::{self, Facts, Known};
 use similar::{ChangeTag, TextDiff};
 
 use crate::samples;
@@ -13,31 +12,23 @@ fn facts() -> Facts {
 
 /// What an operator does to a text, as differences.
 fn does_with(operator: &str, text: &str, facts: &Facts) -> String {
-    let unit = Unit::parse(text).unwrap();
-    assert_eq!(unit.errors(), 0, "the test's text: {text}");
-    let kernel = unit.kernel("k").unwrap();
-    let whole = 0..text.len();
-    let scene = Scene {
-        unit: &unit,
-        kernel: &kernel,
-        spans: std::slice::from_ref(&whole),
-        facts,
-    };
-    let operator = rewrite::operator(operator).unwrap();
-    let mut out = String::new();
-    for site in rewrite::sites(operator, &scene) {
-        let done = rewrite::apply(&scene, &site).unwrap();
-        out.push_str(&format!("[{}] {}\n", site.choice, site.what));
-        for change in TextDiff::from_lines(text, &done.text).iter_all_changes() {
-            let sign = match change.tag() {
-                ChangeTag::Delete => "-",
-                ChangeTag::Insert => "+",
-                ChangeTag::Equal => continue,
-            };
-            out.push_str(&format!("{sign} {}\n", change.value().trim_end()));
+    samples::with_k(text, facts, |scene| {
+        let operator = rewrite::operator(operator).unwrap();
+        let mut out = String::new();
+        for site in rewrite::sites(operator, scene) {
+            let done = rewrite::apply(scene, &site).unwrap();
+            out.push_str(&format!("[{}] {}\n", site.choice, site.what));
+            for change in TextDiff::from_lines(text, &done.text).iter_all_changes() {
+                let sign = match change.tag() {
+                    ChangeTag::Delete => "-",
+                    ChangeTag::Insert => "+",
+                    ChangeTag::Equal => continue,
+                };
+                out.push_str(&format!("{sign} {}\n", change.value().trim_end()));
+            }
         }
-    }
-    out
+        out
+    })
 }
 
 fn does(operator: &str, text: &str) -> String {

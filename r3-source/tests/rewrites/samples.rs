@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::path::PathBuf;
 
-use r3_source::rewrite::{Facts, Known};
+use r3_source::rewrite::{Facts, Known, Scene};
 use r3_source::syntax::{Function, Unit};
 
 /// A kernel of a sample program.
@@ -261,4 +261,18 @@ pub fn spans(unit: &Unit, kernel: &Function) -> Vec<Range<usize>> {
     }
     spans.sort_by_key(|span| span.start);
     spans
+}
+
+/// The kernel `k` of a test's own text, all of which may be rewritten.
+pub fn with_k<T>(text: &str, facts: &Facts, visit: impl FnOnce(&Scene<'_>) -> T) -> T {
+    let unit = Unit::parse(text).unwrap();
+    assert_eq!(unit.errors(), 0, "the test's text: {text}");
+    let kernel = unit.kernel("k").unwrap();
+    let whole = 0..text.len();
+    visit(&Scene {
+        unit: &unit,
+        kernel: &kernel,
+        spans: std::slice::from_ref(&whole),
+        facts,
+    })
 }

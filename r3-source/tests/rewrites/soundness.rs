@@ -14,18 +14,9 @@ fn sites(operator: &str, text: &str) -> usize {
 }
 
 fn sites_with(operator: &str, text: &str, facts: &Facts) -> usize {
-    let unit = Unit::parse(text).unwrap();
-    assert_eq!(unit.errors(), 0, "the test's text: {text}");
-    let kernel = unit.kernel("k").unwrap();
-    let whole = 0..text.len();
-    let scene = Scene {
-        unit: &unit,
-        kernel: &kernel,
-        spans: std::slice::from_ref(&whole),
-        facts,
-    };
-    let operator = rewrite::operator(operator).unwrap();
-    rewrite::sites(operator, &scene).len()
+    samples::with_k(text, facts, |scene| {
+        rewrite::sites(rewrite::operator(operator).unwrap(), scene).len()
+    })
 }
 
 /// What stands above the kernel, and its body.
@@ -403,20 +394,12 @@ __global__ void k(float *c) {{ S s; s.f(c); f(c); }}\n"
 #[test]
 fn a_loop_that_does_not_run_touches_nothing() {
     let text = kernel("", "for (unsigned j = -1; j < n; ++j) { c[0] += a[j]; }");
-    let unit = Unit::parse(&text).unwrap();
-    let found = unit.kernel("k").unwrap();
-    let whole = 0..text.len();
-    let facts = facts();
-    let scene = Scene {
-        unit: &unit,
-        kernel: &found,
-        spans: std::slice::from_ref(&whole),
-        facts: &facts,
-    };
-    let operator = rewrite::operator("hold-in-register").unwrap();
-    let sites = rewrite::sites(operator, &scene);
+    let (sites, done) = samples::with_k(&text, &facts(), |scene| {
+        let sites = rewrite::sites(rewrite::operator("hold-in-register").unwrap(), scene);
+        let done = rewrite::apply(scene, &sites[0]).unwrap();
+        (sites, done)
+    });
     assert_eq!(sites.len(), 1);
-    let done = rewrite::apply(&scene, &sites[0]).unwrap();
     // -1 is the largest number of the counter's type.
     assert!(
         done.text.contains("static_cast<unsigned int>(-1) < n"),

@@ -204,7 +204,7 @@ impl Resident<'_> {
             }
             false => Vec::new(),
         };
-        let (count, key) = (kept.untouched.len(), kept.keys.sums);
+        let key = kept.keys.sums;
         let mut found = Ok(Vec::new());
         if whole {
             let device = self.replayer.device();
@@ -234,23 +234,6 @@ impl Resident<'_> {
             }
             return Ok(None);
         }
-        let Some(kept) = self.launches.get_mut(&launch) else {
-            return Err(not_ready(launch));
-        };
-        let (memory, copies) = found.split_at(count.min(found.len()));
-        kept.damaged = copies != kept.sums;
-        let clean = memory.iter().eq(kept.untouched.iter().map(|u| &u.sum));
-        let damaged = kept.damaged;
-        if let Some(live) = &mut self.live {
-            live.unjudged = false;
-        }
-        if !clean {
-            self.distrust();
-        }
-        Ok(match (damaged, clean) {
-            (true, _) => Some("R3's own copies were written to"),
-            (false, false) => Some("memory that the original leaves alone was changed"),
-            (false, true) => None,
-        })
+        self.judge_sums(launch, &found)
     }
 }

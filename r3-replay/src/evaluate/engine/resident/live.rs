@@ -78,7 +78,7 @@ impl Resident<'_> {
         else {
             return Ok(None);
         };
-        let Some(kept) = self.launches.get_mut(&live.launch) else {
+        let Some(kept) = self.launches.get(&live.launch) else {
             return Ok(None);
         };
         let untouched = kept.untouched.iter().map(|untouched| untouched.range);
@@ -88,6 +88,20 @@ impl Resident<'_> {
             .device()
             .checksums(kept.keys.sums, &ranges)
             .map_err(|error| Trouble::of_device(error, true))?;
+        let launch = live.launch;
+        self.judge_sums(launch, &sums)
+    }
+
+    /// What checksums say of the launch that is in place: first of the memory that it leaves alone, then of its copies. What is not
+    /// as it was is not used again.
+    pub(super) fn judge_sums(
+        &mut self,
+        launch: LaunchId,
+        sums: &[u64],
+    ) -> Result<Option<&'static str>, Trouble> {
+        let Some(kept) = self.launches.get_mut(&launch) else {
+            return Err(not_ready(launch));
+        };
         let (memory, copies) = sums.split_at(kept.untouched.len().min(sums.len()));
         let damaged = copies != kept.sums;
         kept.damaged |= damaged;
