@@ -20,6 +20,9 @@ use crate::replay::{InPlace, Shape, rule_of_region};
 use crate::restore::contents::Source;
 use crate::restore::segments::{Moment, Region};
 
+/// How many times as many runs show how far an original varies, where it was not right by what the first ones showed.
+const MORE_RUNS: u32 = 4;
+
 impl Resident<'_> {
     /// Makes a launch ready. It is among `launches` afterwards, unless the device is lost or the machine failed.
     pub(super) fn make(&mut self, id: LaunchId, watch: &dyn Watch) -> Result<(), Trouble> {
@@ -144,20 +147,47 @@ impl Resident<'_> {
         if let Some(told) = self.take_up(bound, &everywhere, watch)? {
             return Ok(told);
         }
-        let (chunks, deterministic) = self.first_runs(bound, &everywhere, watch)?;
+        let Some(kept) = self.launches.get(&id) else {
+            return Err(not_ready(id));
+        };
+        let before = (Rc::clone(&kept.facts), kept.variables.clone());
+        let runs = self.options.spread_runs.max(2);
+        let told = self.find_out(bound, place, &everywhere, runs, watch);
+        let varies = |kept: &Kept| !kept.facts.deterministic;
+        let does_not_hold = matches!(&told, Ok(Some(_)) | Err(Trouble::Machine(_)));
+        if !does_not_hold || !self.launches.get(&id).is_some_and(varies) {
+            return told;
+        }
+        // A few runs may have shown less than what the original varies at times: atomics come in almost the same order for long.
+        self.begin_anew(bound, &everywhere, before)?;
+        let more = runs.saturating_mul(MORE_RUNS);
+        self.find_out(bound, place, &everywhere, more, watch)
+    }
+
+    /// Finds out what can be found out about a launch only by running it; where it varies, by so many runs.
+    fn find_out(
+        &mut self,
+        bound: &Bound,
+        place: &InPlace,
+        everywhere: &InPlace,
+        runs: u32,
+        watch: &dyn Watch,
+    ) -> Result<Option<String>, Trouble> {
+        let id = bound.launch();
+        let (chunks, deterministic) = self.first_runs(bound, everywhere, watch)?;
         self.change_facts(id, |facts| facts.deterministic = deterministic);
         if !deterministic
-            && let Some(why) = self.spread(bound, place, &everywhere, &chunks, watch)?
+            && let Some(why) = self.spread(bound, (place, everywhere), &chunks, runs, watch)?
         {
             return Ok(Some(why));
         }
-        let found = profile::written(self, bound, &everywhere, &chunks, watch)?;
+        let found = profile::written(self, bound, everywhere, &chunks, watch)?;
         if let Some(kept) = self.launches.get_mut(&id) {
             kept.still = Rc::new(found.still);
         }
         let mut all = chunks.clone();
         all.extend(chunks_of_masks(&found.masks));
-        let kept_masks = self.confirm(bound, &everywhere, &all, found.masks, watch)?;
+        let kept_masks = self.confirm(bound, everywhere, &all, found.masks, watch)?;
         self.classify(bound, &kept_masks, &found.inputs)?;
         self.change_facts(id, |facts| facts.notes.extend(found.notes));
         if let Some(why) = self.controls(bound, watch)? {
@@ -195,7 +225,7 @@ impl Resident<'_> {
         let (Some(chunks), Some(masks), Some(still)) = parts else {
             return Ok(None);
         };
-        let before = Rc::clone(&kept.facts);
+        let before = (Rc::clone(&kept.facts), kept.variables.clone());
         kept.expected = entry.expected();
         kept.still = Rc::new(still);
         let facts = Rc::make_mut(&mut kept.facts);
@@ -211,7 +241,6 @@ impl Resident<'_> {
                 (buffer.element, buffer.tolerance) = (element, tolerance);
             }
         }
-        let variables = kept.variables.clone();
         if self.stands(bound, everywhere, &chunks, &masks, watch)? {
             self.classify(bound, &masks, &entry.inputs())?;
             if self.controls(bound, watch)?.is_none() {
@@ -220,14 +249,24 @@ impl Resident<'_> {
             }
         }
         // It was another device, after all, or something else that is not in the entry's identity.
-        if let Some(kept) = self.launches.get_mut(&id) {
-            kept.facts = before;
+        self.begin_anew(bound, everywhere, before)?;
+        Ok(None)
+    }
+
+    /// Nothing that was found out about a launch counts: its facts and variables are those of before.
+    fn begin_anew(
+        &mut self,
+        bound: &Bound,
+        everywhere: &InPlace,
+        (facts, variables): (Rc<Facts>, Vec<Variable>),
+    ) -> Result<(), Trouble> {
+        if let Some(kept) = self.launches.get_mut(&bound.launch()) {
+            kept.facts = facts;
             kept.variables = variables;
             kept.still = Rc::default();
             kept.untouched.clear();
         }
-        self.recover(bound, everywhere)?;
-        Ok(None)
+        self.recover(bound, everywhere)
     }
 
     /// Where everything of a launch is that is compared on the device: its memory, and the variables that are too large

@@ -662,6 +662,35 @@ fn an_original_that_varies_is_compared_with_its_own_spread() {
 }
 
 #[test]
+fn an_original_that_varies_more_than_its_first_runs_showed_is_run_more_often() {
+    let floats = |value: f32| [value.to_le_bytes(), 2f32.to_le_bytes()].concat();
+    let mut archive = TestArchive::new();
+    archive.allocation(1, A, 8, AllocationKind::Device);
+    archive.launch(&[TestRegion::memory(1, A, floats(0.0), floats(1000.0))]);
+    let archive = archive.open();
+    // Atomics that come in almost the same order at first.
+    let run = Cell::new(0u32);
+    let mut device = TestDevice::new().with_kernel("kernel", move |memory, _| {
+        run.set(run.get() + 1);
+        let off = match run.get() {
+            late if late > 10 && late.is_multiple_of(3) => 500,
+            run => run % 2,
+        };
+        let value = 1000f32.to_bits() + off;
+        memory.store(A, (u64::from(2f32.to_bits()) << 32) | u64::from(value))
+    });
+    let mut resident = Resident::new(&archive, &mut device, options());
+    let facts = resident.ready(LaunchId(1), &Nobody).unwrap();
+    assert_eq!(facts.unusable, None);
+    let told = |note: &&String| note.contains("varies from run to run");
+    assert_eq!(facts.notes.iter().filter(told).count(), 1, "{facts:?}");
+    let original = bind(&mut resident, 1, None);
+    for key in 1..20 {
+        assert!(judge(&mut resident, &original, key).is_right());
+    }
+}
+
+#[test]
 fn within_a_tolerance_is_what_the_launch_writes_and_not_what_it_leaves_alone() {
     let floats = |values: [f32; 4]| -> Vec<u8> {
         values

@@ -107,13 +107,12 @@ impl Resident<'_> {
     pub(super) fn spread(
         &mut self,
         bound: &Bound,
-        place: &InPlace,
-        everywhere: &InPlace,
+        (place, everywhere): (&InPlace, &InPlace),
         chunks: &Chunks,
+        runs: u32,
         watch: &dyn Watch,
     ) -> Result<Option<String>, Trouble> {
         let id = bound.launch();
-        let runs = self.options.spread_runs.max(2);
         watch.within(
             self.options.run_limit.saturating_mul(runs + 1),
             "the spread of the original is measured",
